@@ -292,7 +292,7 @@ func (p *progress) settle(ctx context.Context, host string, res attempt.Result) 
 // tooLong is the result of an attempt that would wait for a quota longer than the run waits; nil where it waits.
 func (c *Client) tooLong(w *Wait, began time.Time) *attempt.Result {
 	cfg := &c.opt.Config
-	if w.Reason == "" || cfg.OnLimit != loop.OnLimitStop && cfg.OnLimit != loop.OnLimitFallback &&
+	if w.Reason == "" || cfg.OnLimit != config.OnLimitStop && cfg.OnLimit != config.OnLimitFallback &&
 		(cfg.MaxWaitSecs <= 0 || !w.Until.After(began.Add(time.Duration(cfg.MaxWaitSecs)*time.Second))) &&
 		(cfg.Deadline == nil || !w.Until.After(*cfg.Deadline)) {
 		return nil

@@ -27,6 +27,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -63,7 +64,7 @@ type Fleet interface {
 }
 
 // Problems is everything that keeps a run from starting.
-type Problems []loop.Problem
+type Problems []source.Problem
 
 // coded is an error that ends the program with a status of its own.
 type coded struct {
@@ -86,7 +87,7 @@ const (
 type Run struct {
 	Want
 	Config   *config.Config  // complete
-	Tag      *loop.Job       // nil for a prompt
+	Tag      *source.Job     // nil for a prompt
 	Prompt   *loop.PromptJob // nil for a tag
 	Mode     *mode.Run       // of a plan or a build
 	Repo     *gitops.Repo    // nil where git is not needed
@@ -180,7 +181,7 @@ func Bench(ctx context.Context, root, pool string, c *config.Config, agents bool
 
 // wrong records what keeps the run from starting. The hint is the error's own.
 func (r *Run) wrong(err error) {
-	r.found = append(r.found, loop.Problem{Message: err.Error(), Err: err})
+	r.found = append(r.found, source.Problem{Message: err.Error(), Err: err})
 }
 
 func (r *Run) note(format string, args ...any) {
@@ -239,18 +240,18 @@ func (r *Run) readList(known bool) {
 	if c.Scud.VerificationCommand == "" && len(c.Checks) == 0 {
 		c.Scud.VerificationCommand, r.VerifyFrom, _ = verify.Detect(r.Root)
 	}
-	load := loop.Load
+	load := source.Load
 	if r.Imports && !r.resumes() {
-		load = loop.LoadOrImport
+		load = source.LoadOrImport
 	}
 	job, unread := load(r.Root, *c)
 	if r.Tag = job; job != nil {
 		if r.Config = &job.Config; job.Config.Scud.MaxTotalIterations == 0 {
-			job.Config.Scud.MaxTotalIterations = loop.DefaultTotalIterations(job.Graph.Counts().Total)
+			job.Config.Scud.MaxTotalIterations = config.DefaultTotalIterations(job.Graph.Counts().Total)
 		}
 		job.Config.MaxIterations = job.Config.Scud.MaxTotalIterations
 		var err error
-		if r.Idle, err = loop.NothingToDo(job); err != nil {
+		if r.Idle, err = job.NothingToDo(); err != nil {
 			r.wrong(err)
 		}
 	}
@@ -345,7 +346,7 @@ func (r *Run) checkAgents() {
 func (r *Run) needs(b agent.Backend, of string, must bool, by string) {
 	fails := func(what, hint string) {
 		err := coded{errors.New(of + what), agentFails}
-		r.found = append(r.found, loop.Problem{Message: err.Error(), Hint: hint, Err: err})
+		r.found = append(r.found, source.Problem{Message: err.Error(), Hint: hint, Err: err})
 	}
 	if err := b.Check(LookIn(r.dir()), 0); err != nil {
 		if must {
@@ -416,8 +417,42 @@ func (r *Run) openRepo(ctx context.Context) {
 				r.wrong(err)
 			}
 		}
-		r.found = append(r.found, loop.Check(ctx, r.Tag, repo, r.Options)...)
+		r.runnable(ctx)
 		r.canSign()
+	}
+}
+
+// runnable names what keeps the list from being run here now.
+func (r *Run) runnable(ctx context.Context) {
+	old, err := store.NewHome(r.Root).Unfinished(r.Tag.File.Tag())
+	if err != nil {
+		r.wrong(err)
+		return
+	}
+	begins := old == nil && r.Options.Resume == ""
+	if begins && len(r.Tag.Runnable()) == 0 {
+		r.found = append(r.found, r.Tag.NothingRuns())
+		for _, p := range r.Tag.Graph.Problems() {
+			if p.Kind == "duplicate" {
+				r.found = append(r.found, source.Problem{Message: p.Message, Hint: "give each task its own id"})
+			}
+		}
+	}
+	// A lock left by the killed agent of an unfinished run is handled when that run is resumed.
+	path, locked := r.Repo.Locked(ctx)
+	// by a run that moves the branch
+	for until := time.Now().Add(store.LockWait); begins && locked && time.Now().Before(until); path,
+		locked = r.Repo.Locked(ctx) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if begins && locked {
+		r.found = append(r.found,
+			source.Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
+				Hint: "wait for it to end; if no git process runs any more, remove the file"})
+	}
+	if err := r.Repo.CanMerge(); err != nil && r.Config.Slots() > 1 {
+		r.found = append(r.found, source.Problem{Message: err.Error(),
+			Hint: "install a newer git, or run one agent at a time: -j 1", Err: err})
 	}
 }
 
@@ -447,7 +482,7 @@ func (r *Run) confine(ctx context.Context) {
 	top := GitTop(r.dir())
 	at := Place{Root: r.Root, Dir: r.dir(), Top: top}
 	if c.Scud.Tag != "" { // no command may change its list
-		if f, err := loop.OpenTasks(r.Root, c.Scud); err == nil {
+		if f, err := source.OpenTasks(r.Root, c.Scud); err == nil {
 			at.Keep = append(at.Keep, f.Path())
 		}
 	}
@@ -468,7 +503,7 @@ func (r *Run) confine(ctx context.Context) {
 	if c.MinFreeDisk > 0 {
 		if why := loop.Room(oscall.Free, c.MinFreeDisk, r.Root, filepath.Join(r.Root, ".descartes"),
 			r.pool); why != "" {
-			r.found = append(r.found, loop.Problem{Message: why,
+			r.found = append(r.found, source.Problem{Message: why,
 				Hint: "free some, or start with --set min_free_disk=0", Err: coded{errors.New(why), machineFails}})
 		}
 	}
@@ -536,17 +571,18 @@ func (r *Run) uncommitted(ctx context.Context, goesOn bool) error {
 	case r.resumes() || r.Tag == nil && !r.Config.Git.AutoCommit:
 		return nil
 	}
-	var missing []string
-	var err error
-	if r.Tag != nil {
-		missing, err = r.Tag.NotInSlots(ctx, r.Repo)
-	} else if missing, err = r.Repo.Dirty(ctx); err == nil {
-		missing = loop.Foreign(missing, r.inRepo(append(r.brought, ".descartes")))
+	missing, err := r.Repo.Dirty(ctx)
+	if err != nil {
+		return &workspace.GitError{What: "look for uncommitted changes", Err: err}
 	}
-	if err == nil && len(missing) > 0 {
+	own := r.inRepo(append(r.brought, ".descartes"))
+	if r.Tag != nil {
+		own = r.Tag.OwnPaths(r.Repo.Root())
+	}
+	if missing = source.Foreign(missing, own); len(missing) > 0 {
 		r.note("not committed, so not in the copies of the project that agents work in: %s", oneline.List(missing))
 	}
-	return err
+	return nil
 }
 
 // clean refuses uncommitted changes. In a task list, statuses may differ: runs write them.
@@ -661,7 +697,7 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 		if n := len(r.Tag.Ahead); n > 0 {
 			note += ", with " + terminal.Count(n, "task") + " that it has as done, blocked or set aside"
 		}
-		if r.Idle, err = loop.NothingToDo(r.Tag); err != nil {
+		if r.Idle, err = r.Tag.NothingToDo(); err != nil {
 			return err
 		}
 		r.Idle = r.Idle && !r.loose
@@ -898,7 +934,7 @@ func (r *Run) powerless() {
 }
 
 // choices is all that attempts may be run with.
-func (r *Run) choices() (out []loop.Choice) {
+func (r *Run) choices() (out []config.Choice) {
 	if r.Tag == nil {
 		return r.Config.Choices(nil)
 	}

@@ -62,7 +62,7 @@ func (r *Run) Lines() (list []Line) {
 	}
 	if n := c.MostCandidates; n > 1 {
 		which := "the first that is verified"
-		if c.Pick == loop.PickSmallest {
+		if c.Pick == config.PickSmallest {
 			which = "of those that are verified the one with the smallest diff"
 		}
 		say("candidates", "%d attempts at a task at the same time; %s is taken", n, which)

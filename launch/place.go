@@ -16,7 +16,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 )
@@ -68,7 +68,7 @@ func Accounts(backends []agent.Backend, root string) *quota.Accounts {
 	return &quota.Accounts{Dir: filepath.Join(dir, "limits"), For: root, IDs: ids}
 }
 
-// OpenRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work; list may
+// OpenRepo opens the repository that holds root. What source.Protected names is no part of an attempt's work; list may
 // be nil.
 func OpenRepo(ctx context.Context, root string, c *config.Config, list *tasks.File) (*gitops.Repo, error) {
 	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Git.Hooks, "run"),
@@ -79,7 +79,7 @@ func OpenRepo(ctx context.Context, root string, c *config.Config, list *tasks.Fi
 	}
 	opt.Shim = []string{self, proc.ShimCommand}
 	top := GitTop(root)
-	fixed, others := loop.Protected(c, root, list)
+	fixed, others := source.Protected(c, root, list)
 	if c.InPlace {
 		others = append(others, filepath.Join(root, ".loop")+"/") // the loop writes there meanwhile
 	}

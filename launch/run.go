@@ -58,9 +58,9 @@ type engine interface {
 
 // Do runs it to its end.
 func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
-	var source loop.Source = r.Prompt
+	var work loop.Source = r.Prompt
 	if r.Tag != nil {
-		source = r.Tag
+		work = loop.Tag{Job: r.Tag}
 	}
 	commands := new(Commands)
 	var mu sync.Mutex
@@ -100,7 +100,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	if r.Executes && r.Tag == nil && !r.Here {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
 	} else {
-		tag, err = loop.Start(ctx, r.Root, source, tools, r.Options)
+		tag, err = loop.Start(ctx, r.Root, work, tools, r.Options)
 		l = tag
 	}
 	if err != nil {

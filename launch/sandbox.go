@@ -16,7 +16,6 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
-	"descartes/loop"
 )
 
 // Place is where the commands of a run work.
@@ -154,7 +153,7 @@ func (r *Run) sees(b agent.Backend) {
 	}
 	for _, path := range words(b.Command) {
 		if filepath.IsAbs(path) && box.Hides(path) {
-			hint := "sandbox_read: [" + path + "] in " + loop.SettingsFile + " shows it"
+			hint := "sandbox_read: [" + path + "] in " + config.SettingsFile + " shows it"
 			if !slices.Contains(r.Box.Named, path) {
 				line := make([]string, len(b.Command))
 				for i, word := range b.Command {

@@ -21,6 +21,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/mode"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/tasks/front"
@@ -43,11 +44,11 @@ const maxPrompt = 16 << 20
 func FromPlan(s *config.Settings, root string) (verifyFrom string, findings []tasks.Finding, err error) {
 	c := &s.Scud
 	if c.PlanPath == "" && c.TasksFile != "" {
-		if f, err := loop.OpenTasks(root, *c); err == nil && f.IsPlan() {
+		if f, err := source.OpenTasks(root, *c); err == nil && f.IsPlan() {
 			c.PlanPath = c.TasksFile
 		}
 	}
-	text, err := loop.PlanText(root, c.PlanPath)
+	text, err := source.PlanText(root, c.PlanPath)
 	if c.PlanPath == "" || err != nil {
 		return "", nil, nil
 	}
@@ -157,11 +158,11 @@ func (r *Run) limit(usual int) error {
 			s.MaxCostUSD = criteriaCost
 		}
 	}
-	if s.MaxIterations = cmp.Or(s.MaxIterations, usual); s.MaxIterations > loop.Ceiling {
+	if s.MaxIterations = cmp.Or(s.MaxIterations, usual); s.MaxIterations > config.Ceiling {
 		return config.Wrong(fmt.Sprintf(
 			"start with at most %d; to continue a run that has reached its limit: descartes resume --max-iterations N",
-			loop.Ceiling),
-			"--max-iterations %d: a run is started with at most %d", s.MaxIterations, loop.Ceiling)
+			config.Ceiling),
+			"--max-iterations %d: a run is started with at most %d", s.MaxIterations, config.Ceiling)
 	}
 	return nil
 }
@@ -447,7 +448,7 @@ func (r *Run) readGate() {
 }
 
 // readRules gives plan, build, and a loop with the status gate their rules.
-func (r *Run) readRules(c *loop.Config, g loop.Gate) {
+func (r *Run) readRules(c *config.Config, g loop.Gate) {
 	if r.Kind == store.KindPlan || r.Kind == store.KindBuild {
 		r.Mode = &mode.Run{Kind: mode.Kind(r.Kind), Project: mode.Open(r.Root), Text: c.Prompt, Plan: c.PlanPrompt,
 			Test: c.VerificationCommand, Promise: c.CompletionPromise, Alone: !c.Scud.UseSubAgents, Now: time.Now}

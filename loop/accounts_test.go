@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"descartes/agent/quota"
+	"descartes/config"
 	"descartes/loop/journal"
 )
 
@@ -25,7 +26,7 @@ func TestAccountHoldsOthers(t *testing.T) {
 	b.known = a.known
 	b.time, b.began = a.time, a.time
 	reset := a.time.Add(90 * time.Minute)
-	a.cfg.OnLimit = OnLimitStop
+	a.cfg.OnLimit = config.OnLimitStop
 	a.script(limitedUntil(reset))
 	a.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	b.script()

@@ -2,9 +2,7 @@ package loop
 
 import (
 	"context"
-	"slices"
 	"strings"
-	"time"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -20,7 +18,7 @@ import (
 // What a person says meanwhile: accepts of kept work, and answers.
 
 func (w *taskWork) accepted(task string) *store.Accept {
-	return store.Accepted(w.run.job.answers, task)
+	return store.Accepted(w.run.job.Answers, task)
 }
 
 // accept is a unit that takes the kept work of an attempt as a task's result, because a person decided so: no agent
@@ -60,8 +58,8 @@ func (w *taskWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 
 // acceptUsed notes that what a person accepted is a task's result.
 func (w *taskWork) acceptUsed(task string) error {
-	for i := range w.run.job.answers {
-		if one := &w.run.job.answers[i]; one.Task == task && one.Accept != nil {
+	for i := range w.run.job.Answers {
+		if one := &w.run.job.Answers[i]; one.Task == task && one.Accept != nil {
 			used := *one.Accept
 			used.Used, one.Accept = true, &used
 		}
@@ -77,16 +75,6 @@ func (w *taskWork) acceptUsed(task string) error {
 		})
 }
 
-// answersTo returns the answers for a task's spec. If before is set, later answers are left out.
-func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) {
-	for _, a := range j.answers {
-		if a.Task == task && a.Text != "" && (before.IsZero() || a.At.Before(before)) {
-			out = append(out, specbuild.Answer{Question: a.Question, Text: a.Text})
-		}
-	}
-	return out
-}
-
 // answers are those for the prompt of the next iteration.
 func (w *promptWork) answers() (out []specbuild.Answer, err error) {
 	all, err := w.run.home.Answers(store.LoopKey(w.run.state.ID))
@@ -94,22 +82,6 @@ func (w *promptWork) answers() (out []specbuild.Answer, err error) {
 		out = append(out, specbuild.Answer{Question: a.Question, Text: a.Text})
 	}
 	return out, err
-}
-
-// answered reports whether a person answered about a task, or accepted work on it, after a time.
-func (j *Job) answered(task string, after time.Time) bool {
-	return slices.ContainsFunc(j.answers, func(a store.Answer) bool { return a.Task == task && a.At.After(after) })
-}
-
-// allowed returns the questions about a task that a person answered with yes.
-func (j *Job) allowed(task string) (questions []string) {
-	for _, a := range j.answers {
-		word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(a.Text)), " ")
-		if a.Task == task && a.Question != "" && strings.Trim(word, ".,!") == "yes" {
-			questions = append(questions, a.Question)
-		}
-	}
-	return questions
 }
 
 // takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports
@@ -122,10 +94,10 @@ func (w *list) takeAnswers() (bool, error) {
 	if err != nil {
 		return false, w.run.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
-	w.run.job.answers = answers
+	w.run.job.Answers = answers
 	var ids []string
 	for _, e := range w.run.history.Blocked() {
-		if w.run.job.answered(e.Task, e.TS) && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
+		if w.run.job.Answered(e.Task, e.TS) && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}
 	}
@@ -138,14 +110,4 @@ func (w *list) takeAnswers() (bool, error) {
 		return false, err
 	}
 	return true, nil
-}
-
-// unasked returns the failure without its question if that has been answered.
-func unasked(f *specbuild.Failure, answers []specbuild.Answer) *specbuild.Failure {
-	if f == nil || !slices.ContainsFunc(answers, func(a specbuild.Answer) bool { return a.Question == f.Question }) {
-		return f
-	}
-	answered := *f
-	answered.Question = ""
-	return &answered
 }

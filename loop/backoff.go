@@ -9,14 +9,8 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/quota"
+	"descartes/config"
 	"descartes/loop/journal"
-)
-
-// What to do when a provider's quota is used up.
-const (
-	OnLimitWait     = "wait"
-	OnLimitStop     = "stop"
-	OnLimitFallback = "fallback" // switch to the next backend; wait once all are used up
 )
 
 // backoff decides which backend an agent may run with next, and until when to wait while none is available:
@@ -85,11 +79,11 @@ func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*
 		reset := r.Until.Round(0)
 		if reset.Before(now) {
 			reset = until
-		} else if p.onLimit == OnLimitStop { // the run ends instead of waiting
+		} else if p.onLimit == config.OnLimitStop { // the run ends instead of waiting
 			until = reset
 		}
 		p.seen[c.Backend] = now
-		if r.Until.IsZero() && p.onLimit == OnLimitStop { // other loops find out for themselves
+		if r.Until.IsZero() && p.onLimit == config.OnLimitStop { // other loops find out for themselves
 			return &until, nil
 		}
 		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset,
@@ -130,9 +124,9 @@ func (p *backoff) pick(choices []Choice, tell teller) (move, error) {
 		case s.Unusable != "":
 			why = s.Unusable
 			dead = append(dead, "the agent cannot be run: "+why)
-		case now.Before(s.Until) && p.onLimit == OnLimitStop:
+		case now.Before(s.Until) && p.onLimit == config.OnLimitStop:
 			return move{end: &Outcome{Ending: journal.QuotaUsedUp, Message: used.because(""), Until: s.Until}}, nil
-		case now.Before(s.Until) && p.onLimit != OnLimitFallback:
+		case now.Before(s.Until) && p.onLimit != config.OnLimitFallback:
 			return used, nil
 		case now.Before(s.Until):
 			later(used)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -187,7 +188,7 @@ func TestLimitGuessIsNotKept(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.known = accountsIn(t)
-	p.cfg.OnLimit = OnLimitStop
+	p.cfg.OnLimit = config.OnLimitStop
 	p.script(limitedUntil(time.Time{}))
 	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	p.mustRun(StartOptions{}, journal.AllDone)
@@ -274,7 +275,7 @@ func TestLimitAskedAnew(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.known = accountsIn(t)
-	p.cfg.OnLimit = OnLimitStop
+	p.cfg.OnLimit = config.OnLimitStop
 	p.script(limitedUntil(p.time.Add(50 * time.Hour)))
 	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	p.mustRun(StartOptions{Anew: true}, journal.AllDone)
@@ -342,7 +343,7 @@ func TestKilledClientCounts(t *testing.T) {
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
-	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex"}
+	p.cfg.OnLimit, p.cfg.Fallback = config.OnLimitFallback, []string{"codex"}
 	p.cfg.Models = map[string]Models{"codex": {Default: "gpt"}}
 	first := true
 	p.result = func(r agent.Request) agent.Result {
@@ -369,7 +370,7 @@ func TestFallback(t *testing.T) {
 func TestFallbackAllLimited(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
-	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex", "gemini"}
+	p.cfg.OnLimit, p.cfg.Fallback = config.OnLimitFallback, []string{"codex", "gemini"}
 	p.script(limitedUntil(p.time.Add(3*time.Hour)), limitedUntil(p.time.Add(time.Hour)),
 		limitedUntil(p.time.Add(5*time.Hour)))
 	p.mustRun(StartOptions{}, journal.AllDone)
@@ -390,7 +391,7 @@ func TestFallbackForFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPatient(t)
-			p.cfg.OnLimit, p.cfg.Fallback = OnLimitWait, []string{"codex"}
+			p.cfg.OnLimit, p.cfg.Fallback = config.OnLimitWait, []string{"codex"}
 			p.script(results...)
 			want := journal.AllDone
 			if name == "outofall" {

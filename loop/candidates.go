@@ -8,15 +8,13 @@ import (
 	"maps"
 	"slices"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
 )
-
-// PickSmallest takes the verified candidate with the smallest diff.
-const PickSmallest = "smallest"
 
 // round is several simultaneous attempts at one task, its candidates: each runs in its own lane, on the same tree and
 // with the same spec. The lane of a verified candidate is taken until all have ended, because its slot holds that
@@ -126,7 +124,7 @@ func (w *rounds) conclude(u *unit) (*Outcome, error) {
 	r := u.round
 	r.running = slices.DeleteFunc(r.running, func(x *unit) bool { return x == u })
 	if u.res.Verdict == verify.Verified {
-		if r.passed = append(r.passed, u); w.run.config.Pick != PickSmallest && !r.over() {
+		if r.passed = append(r.passed, u); w.run.config.Pick != config.PickSmallest && !r.over() {
 			r.take(u)
 		}
 		if err := w.run.record(); err != nil { // what waits for the next event, which may take long
@@ -215,7 +213,7 @@ func (w *rounds) over(u *unit) (*Outcome, error) {
 func (w *rounds) drop(u *unit) {
 	r, res := u.round, &u.res
 	res.Reason = fmt.Sprintf("attempt %d was verified first", r.taken.number)
-	if w.run.config.Pick == PickSmallest {
+	if w.run.config.Pick == config.PickSmallest {
 		res.Reason = fmt.Sprintf("it is verified too, but attempt %d changes %s, and this one %d", r.taken.number,
 			changedLines(r.taken.size), u.size)
 	}

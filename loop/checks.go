@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
@@ -20,14 +22,6 @@ import (
 )
 
 // A run's checks apart from those of attempts: before the first, and after the last.
-
-// What to do if the verify command fails on the untouched tree, before the first agent.
-const (
-	BaselineRequire = "require" // end the run
-	BaselineWarn    = "warn"    // continue, unless the command cannot be run
-	BaselineKnown   = "known"   // continue; the tests that failed may fail, others may not
-	BaselineOff     = "off"     // do not run it
-)
 
 // Baseline is the result of a check on a tree that no agent has touched.
 type Baseline struct {
@@ -56,10 +50,10 @@ func (b *Baseline) Stops(setting string) bool {
 		return false
 	case len(b.Beside) > 0:
 		return true
-	case setting == BaselineKnown:
+	case setting == config.BaselineKnown:
 		return b.CannotRun() || b.Result.TimedOut || b.Result.Overran != "" || b.Result.Signal != 0 || len(b.New) > 0
 	}
-	return setting == BaselineRequire || b.CannotRun()
+	return setting == config.BaselineRequire || b.CannotRun()
 }
 
 // comparable reports whether the failing tests are known by name, so that later failures can be compared with them.
@@ -70,7 +64,7 @@ func (b *Baseline) comparable() bool {
 // Known says how many tests may keep failing, "" if none may.
 func (b *Baseline) Known(setting string) string {
 	switch {
-	case setting != BaselineKnown || !b.comparable():
+	case setting != config.BaselineKnown || !b.comparable():
 		return ""
 	case len(b.Result.Tests.Failed) == 1:
 		return "1 known failure may stay"
@@ -81,7 +75,7 @@ func (b *Baseline) Known(setting string) string {
 // Standing reports whether the check keeps failing without deciding anything: it fails, and its failing tests are not
 // known by name.
 func (b *Baseline) Standing(setting string) bool {
-	return setting == BaselineKnown && !b.Result.Passed && !b.comparable()
+	return setting == config.BaselineKnown && !b.Result.Passed && !b.comparable()
 }
 
 // outcome returns what follows from the baseline: the end of the run, a note, or neither.
@@ -98,7 +92,7 @@ func (b *Baseline) outcome(stop *stopper, setting string, m *redact.Redactor) (*
 	case b.Standing(setting):
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() +
 			"; it decides nothing until it has passed once"}
-	case setting == BaselineKnown: // its line says how many tests fail
+	case setting == config.BaselineKnown: // its line says how many tests fail
 	case !b.Result.Passed:
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn continues anyway"}
 	case b.Result.NoTests() && b.Result.Tests == nil && b.Result.Unread == "":
@@ -224,15 +218,15 @@ func (l *checks) fresh() bool {
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many
 // prompts exist to make them pass.
 func (l *checks) baseline(ln *lane) (*Outcome, error) {
-	setting := BaselineRequire
+	setting := config.BaselineRequire
 	if l.run.state.Kind != store.KindTag {
-		setting = BaselineOff
+		setting = config.BaselineOff
 	}
 	setting = cmp.Or(l.run.config.Baseline, setting)
-	if setting == BaselineOff || !l.fresh() || l.run.limits() != nil {
+	if setting == config.BaselineOff || !l.fresh() || l.run.limits() != nil {
 		return nil, nil
 	}
-	known := setting == BaselineKnown
+	known := setting == config.BaselineKnown
 	var standing []*Baseline
 	decides, unproven := false, false
 	for _, c := range l.all() {
@@ -319,7 +313,7 @@ func (l *checks) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 
 // Bar is what a check requires besides exit status 0, by what the journal knows of it; mask masks its secrets there.
 func Bar(c *Config, h *journal.State, task string, check *verify.Check, mask func(string) string) *verify.Bar {
-	b := &verify.Bar{Known: c.Baseline == BaselineKnown}
+	b := &verify.Bar{Known: c.Baseline == config.BaselineKnown}
 	if k := h.KnownAt(task, check.Name); k != nil && k.Command == mask(check.Run) {
 		if b.Failed = k.Failed; k.Told {
 			b.Before = &results.Set{Passed: k.Passes, Failed: k.Fails, More: k.More}
@@ -336,17 +330,9 @@ func (l *checks) commands(checks []verify.Check, task string, fewer bool) (list 
 	return list
 }
 
-// OwnChecks returns the check that a list names for a task, if it does. Only its exit status counts.
-func OwnChecks(t *tasks.Task) []verify.Check {
-	if t.Verify == "" {
-		return nil
-	}
-	return []verify.Check{{Name: "verify of task " + t.ID, Run: t.Verify}}
-}
-
 // ownCheck returns it as this run has read the list.
 func ownCheck(t *tasks.Task) (list []attempt.Command) {
-	for _, c := range OwnChecks(t) {
+	for _, c := range source.OwnChecks(t) {
 		list = append(list, attempt.Command{Check: c})
 	}
 	return list
@@ -368,7 +354,7 @@ func (l *checks) at(when ...verify.When) []verify.Check {
 // If it fails in the same way now, the task is not to blame and further tasks would be wasted: the breaker opens.
 func (w *breaker) recheck(u *unit) error {
 	s, id := w.streak(), u.task.ID
-	if breakerOf(w.run.config) == 0 || w.run.config.Baseline == BaselineOff ||
+	if breakerOf(w.run.config) == 0 || w.run.config.Baseline == config.BaselineOff ||
 		w.run.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
 		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) ||
 		w.run.limits() != nil {
@@ -590,7 +576,7 @@ func earlier(h store.Home, tag string) (b before) {
 		}
 		return journal.Fold(events).Checks
 	}
-	if len(all) > 0 && all[0].State.Config.Baseline == BaselineKnown {
+	if len(all) > 0 && all[0].State.Config.Baseline == config.BaselineKnown {
 		b.known = checks(all[0])
 	}
 	if at := slices.IndexFunc(all, func(s store.Saved) bool { return s.State.Tag == tag }); at >= 0 {
@@ -606,4 +592,27 @@ func (l *checks) tidy(u *unit) (err error) {
 	}
 	notes, err := u.lane.ws.Repair(context.WithoutCancel(l.run.ctx), "verification")
 	return errors.Join(err, l.run.tellWarn(u, notes...))
+}
+
+// Timed sets the timeouts of a verify command.
+func Timed(c *Config, q verify.Request) verify.Request {
+	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), attempt.Grace
+	return q
+}
+
+// VerifyDetail is a result of the verify command for its event.
+func VerifyDetail(res verify.Result) *journal.Detail {
+	d := &journal.Detail{Checked: journal.Checked{Check: res.Name, Passed: res.Passed, Digest: res.Digest,
+		Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing},
+		Exit: journal.Exit{Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut,
+			Seconds: res.Duration.Seconds()}}
+	if t := res.Tests; t != nil {
+		d.Tests = &journal.Tests{Ran: t.Ran(), Failed: len(t.Failed), Skipped: len(t.Skipped) + t.Omitted,
+			Known: res.Known, More: t.More}
+		if c := res.Change; c != nil {
+			d.Tests.Fixed, d.Tests.Added, d.Tests.Extra, d.Tests.Broken, d.Tests.Gone = c.Fixed, c.Added, c.More,
+				c.Broken, c.Gone
+		}
+	}
+	return d
 }

@@ -11,6 +11,7 @@ import (
 	"descartes/internal/oneline"
 	"descartes/internal/safename"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/verify"
 )
@@ -78,15 +79,15 @@ func (t *trunk) putBack(ctx context.Context, fate *Fate, head string, has []stri
 		if err != nil {
 			return false, err
 		}
-		k := Kept{Loop: t.run.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified),
+		k := source.Kept{Loop: t.run.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified),
 			Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head),
 			Output: fate.Detail()}
 		if _, err := t.run.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()},
-			t.run.tools.Redact.Text(k.message(t.run.state.Tag))); err != nil {
+			t.run.tools.Redact.Text(k.Message(t.run.state.Tag))); err != nil {
 			return false, gitErr("keep the work on task "+v.Task, err)
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task,
-			Title: t.run.job.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
+			Title: t.run.job.Title(v.Task), Attempt: v.Attempt}, Tree: string(base),
 			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(),
 			Detail: &journal.Detail{Checked: journal.Checked{Output: Tail(fate.Detail(), MaxWords)}}}
 		if err := t.run.tell(e); err != nil {

@@ -156,7 +156,7 @@ func (w *waves) subject(wave scheduler.Wave, units []string) string {
 			At: w.run.tools.Now()}.Expand(t))
 	}
 	if w.perTask() && len(units) == 1 {
-		return fmt.Sprintf("feat(%s): %s", w.run.state.Tag, oneline.Text(w.run.job.title(units[0])))
+		return fmt.Sprintf("feat(%s): %s", w.run.state.Tag, oneline.Text(w.run.job.Title(units[0])))
 	}
 	done, of := 0, 0
 	for _, id := range wave.Tasks {
@@ -197,7 +197,7 @@ func (w *waves) message(subject string, number int, done []string, blocked []*jo
 		if a := w.run.history.VerifiedBy(id, w.run.tools.Now()); a != nil && a.Outcome() == string(journal.Accepted) {
 			how = " (accepted)"
 		}
-		fmt.Fprintf(&b, "- %s %s%s\n", id, oneline.Text(w.run.job.title(id)), how)
+		fmt.Fprintf(&b, "- %s %s%s\n", id, oneline.Text(w.run.job.Title(id)), how)
 	}
 	for _, e := range blocked { // why is in the report
 		fmt.Fprintf(&b, "- %s %s (blocked)\n", e.Task, oneline.Text(e.Title))

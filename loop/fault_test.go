@@ -11,6 +11,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/tasks"
 )
 
@@ -185,8 +186,8 @@ func TestRewindIsCutShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, twoTasks)
 	w.mustRun(StartOptions{}, journal.AllDone)
-	load := func() *Job {
-		job, problems := Load(w.dir, w.cfg)
+	load := func() *source.Job {
+		job, problems := source.Load(w.dir, w.cfg)
 		if job == nil {
 			t.Fatal(problems)
 		}

@@ -27,9 +27,6 @@ const (
 	FinalOff     = "off"
 )
 
-// CommitTask makes a commit of each verified task, not of each wave.
-const CommitTask = "task"
-
 // checkLane returns where a state is checked as a fresh clone has it: the given lane, if its slot has nothing that a
 // check slot lacks, else a check slot, which is taken when it is first needed. Where that leads back into the user's
 // tree, agents' slots have to do.

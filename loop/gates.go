@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/loop/gate"
@@ -58,7 +59,7 @@ func NewGate(c Config) (Gate, error) {
 func statusLimits(c *Config) gate.Limits {
 	l := gate.Limits{Cooldown: seconds(c.CooldownSecs), NoProgress: c.Breaker}
 	if c.Breaker < 0 {
-		l.SameError, l.Shrink = BreakerOff, BreakerOff
+		l.SameError, l.Shrink = config.BreakerOff, config.BreakerOff
 	}
 	return l
 }

@@ -23,6 +23,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -102,7 +103,7 @@ func TestGoldenIsWhole(t *testing.T) {
 		}
 	}
 	rows := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^//\t(\w+) +(\w+) +\w`).FindAllStringSubmatch(source(t, "engine.go"),
+	for _, row := range regexp.MustCompile(`(?m)^//\t(\w+) +(\w+) +\w`).FindAllStringSubmatch(contents(t, "engine.go"),
 		-1) {
 		if row[1] != "from" {
 			rows[row[1]+" "+row[2]] = true
@@ -121,7 +122,7 @@ func TestGoldenIsWhole(t *testing.T) {
 			t.Errorf("%q is no row of the table: %s", row, name)
 		}
 	}
-	for _, e := range regexp.MustCompile(`Ending = "(\w+)"`).FindAllStringSubmatch(source(t, "journal/event.go"), -1) {
+	for _, e := range regexp.MustCompile(`Ending = "(\w+)"`).FindAllStringSubmatch(contents(t, "journal/event.go"), -1) {
 		if !ended[e[1]] {
 			t.Errorf("no trace ends with %s", e[1])
 		}
@@ -209,7 +210,7 @@ func TestKilledAtEachEvent(t *testing.T) {
 			case unsaid && last.Type != journal.WaveCommitted, !unsaid && k/2%every(2) > 0:
 				continue
 			case unsaid:
-				text := strings.TrimSuffix(source(t, path), "\n")
+				text := strings.TrimSuffix(contents(t, path), "\n")
 				s.write(strings.TrimPrefix(path, s.dir+"/"), text[:strings.LastIndex(text, "\n")+1])
 				last.Type = "before-" + last.Type
 			}
@@ -219,7 +220,7 @@ func TestKilledAtEachEvent(t *testing.T) {
 				t.Errorf("killed after %s %s: the branch has\n%s\nwant\n%s\n%s%s", last.Type, last.Task, got, log,
 					s.left(), s.trace())
 			}
-			if got := strings.Count(source(t, store.NewHome(s.dir).Events(s.loop)),
+			if got := strings.Count(contents(t, store.NewHome(s.dir).Events(s.loop)),
 				`"type":"wave_committed"`); got != 2 {
 				t.Errorf("killed after %s %s: %d of 2 commits are recorded", last.Type, last.Task, got)
 			}
@@ -239,7 +240,7 @@ func TestKilledAtEachEvent(t *testing.T) {
 	})
 }
 
-func source(t *testing.T, path string) string {
+func contents(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -252,7 +253,7 @@ type scenario struct{ name, script, trace string }
 
 func scenarios(t *testing.T, file string) (list []scenario) {
 	t.Helper()
-	for _, part := range strings.Split("\n"+source(t, file), "\n== ")[1:] {
+	for _, part := range strings.Split("\n"+contents(t, file), "\n== ")[1:] {
 		name, rest, _ := strings.Cut(part, "\n")
 		script, trace, ok := strings.Cut(rest+"\n", "--\n")
 		if !ok {
@@ -429,28 +430,26 @@ func (s *stage) perform(words string) {
 		return s, inspector{}, func() error { return nil }, nil
 	}
 	tools.Code = func(out Outcome) int { return 0 }
-	var source Source
-	var problems []Problem
+	var what Source
+	var problems []source.Problem
 	if s.prompt {
 		gate, err := NewGate(s.cfg)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		source = &PromptJob{Dir: s.dir, Kind: store.KindPrompt, Config: s.cfg, Gate: gate, Yes: opt.Yes}
+		what = &PromptJob{Dir: s.dir, Kind: store.KindPrompt, Config: s.cfg, Gate: gate, Yes: opt.Yes}
 		if path := store.NewHome(s.dir).Default(); s.loop != "" {
 			opt.Resume = path
 		}
 	} else {
-		job, p := Load(s.dir, s.cfg)
-		if source, problems = job, p; job != nil {
-			problems = append(problems, Check(ctx, job, s.repo, opt)...)
-		}
+		job, p := source.Load(s.dir, s.cfg)
+		what, problems = Tag{job}, append(p, idle(job)...)
 	}
 	if len(problems) > 0 {
 		s.say("run is refused")
 		return
 	}
-	l, err := Start(ctx, s.dir, source, tools, opt)
+	l, err := Start(ctx, s.dir, what, tools, opt)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -618,7 +617,7 @@ func (s *stage) user(command string) {
 			Accept: &store.Accept{Loop: loop, Attempt: number}})
 	case "list": // 2=cancelled
 		id, status, _ := strings.Cut(rest, "=")
-		text := source(s.t, filepath.Join(s.dir, ".scud/tasks/x.json"))
+		text := contents(s.t, filepath.Join(s.dir, ".scud/tasks/x.json"))
 		text = regexp.MustCompile(`("id": `+id+`, .*"status": )"[^"]*"`).ReplaceAllString(text, `$1"`+status+`"`)
 		err = os.WriteFile(filepath.Join(s.dir, ".scud/tasks/x.json"), []byte(text), 0o644)
 	case "commits": // a file that says its name
@@ -652,7 +651,7 @@ func (s *stage) rewind(wave string) error {
 	if err != nil {
 		return err
 	}
-	job, problems := Load(s.dir, s.cfg)
+	job, problems := source.Load(s.dir, s.cfg)
 	if len(problems) > 0 {
 		return problems[0].Err
 	}

@@ -74,7 +74,7 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 	if id == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.run.job.title(id)))
+	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.run.job.Title(id)))
 	if f := w.run.history.Task(id).Failure; f.Verdict != "" {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
 		if words := LastWords(f.Result); words != "" {
@@ -96,7 +96,7 @@ func (w *tagWork) handoffNext(b *strings.Builder) {
 	}
 	b.WriteString("\n### Next\n\n")
 	for _, id := range ready[:min(maxHandoffTasks, len(ready))] {
-		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(w.run.job.title(id)))
+		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(w.run.job.Title(id)))
 	}
 	if n := len(ready) - maxHandoffTasks; n > 0 {
 		fmt.Fprintf(b, "- and %d more\n", n)

@@ -9,6 +9,7 @@ import (
 	"descartes/agent"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/verify"
 )
@@ -112,7 +113,7 @@ func TestLookAsks(t *testing.T) {
 		return &attempt.Objection{Reason: "may it change the Makefile?", Detail: "-\tgo test\n+\ttrue", Ask: true}
 	})}
 	w.mustRun(StartOptions{}, journal.TasksBlocked)
-	j, problems := Load(w.dir, w.cfg)
+	j, problems := source.Load(w.dir, w.cfg)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"descartes/agent/quota"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -184,10 +186,10 @@ type work interface {
 // Loop is one run: over a tag, or of a repeated prompt. It is not safe for concurrent use.
 type Loop struct {
 	work    work
-	job     *Job     // nil: a prompt
-	root    string   // of the project
-	dir     string   // where commands run in it
-	fixed   []string // what attempts may not change
+	job     *source.Job // nil: a prompt
+	root    string      // of the project
+	dir     string      // where commands run in it
+	fixed   []string    // what attempts may not change
 	config  *Config
 	tools   Tools
 	home    store.Home
@@ -247,8 +249,8 @@ func (l *Loop) State() *store.State {
 	s := *l.state
 	task := func(id string) store.TaskID { return store.TaskID{ID: id} }
 	if l.job != nil {
-		l.job.fill(&s)
-		task = l.job.taskID
+		fill(&s, l.job)
+		task = l.job.TaskID
 	}
 	store.Fill(&s, l.history, task)
 	s.Seq = l.journal.Seq()
@@ -576,3 +578,33 @@ func RedactEvent(m *redact.Redactor, e *journal.Event) {
 		*t = m.Text(*t)
 	}
 }
+
+// Denied lists what the sandbox refused the attempt with that log.
+func (t *Tools) Denied(c *Config, root string, list *tasks.File, log string) []string {
+	if !c.Confined() {
+		return nil
+	}
+	var hosts []string
+	if t.Refused != nil {
+		hosts = t.Refused()
+	}
+	fixed, others := source.Protected(c, root, list)
+	return attempt.Denied(root, append(fixed, others...), log, hosts)
+}
+
+// Config is what a loop was asked to do; config has each setting with its flag, key and default.
+type (
+	Config        = config.Config
+	RepeatConfig  = config.RepeatConfig
+	GateConfig    = config.GateConfig
+	SafetyConfig  = config.SafetyConfig
+	BackendConfig = config.BackendConfig
+	GitConfig     = config.GitConfig
+	ScudConfig    = config.ScudConfig
+	SpecConfig    = config.SpecConfig
+	AgentType     = config.AgentType
+	Models        = config.Models
+	Choice        = config.Choice
+)
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -10,6 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
@@ -112,11 +113,11 @@ func TestSetAsideTasksAreNotAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(threeTasks, `"Three", "status": "pending"`, `"Three", "status": "cancelled"`, 1))
 	w.mustRun(StartOptions{}, journal.AllDone)
-	j, problems := Load(w.dir, w.cfg)
+	j, problems := source.Load(w.dir, w.cfg)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if done, err := NothingToDo(j); err != nil || !done {
+	if done, err := j.NothingToDo(); err != nil || !done {
 		t.Errorf("got %v, %v", done, err)
 	}
 }

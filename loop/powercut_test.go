@@ -13,6 +13,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -256,7 +257,7 @@ func TestPowerCut(t *testing.T) {
 // recordedLoop is a loop whose files are recorded; it has no repository and runs nothing.
 func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	t.Helper()
-	j, problems := Load(dir, Config{Scud: ScudConfig{Tag: "x"}})
+	j, problems := source.Load(dir, Config{Scud: ScudConfig{Tag: "x"}})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -264,7 +265,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	l := &Loop{root: dir, home: home, history: journal.NewState(),
 		state: &store.State{Version: store.StateVersion, ID: "x", Kind: store.KindTag, Tag: "x"}, lanes: &lanes{},
 		locks: &locks{}}
-	l.work = j.begin(l, StartOptions{})
+	l.work = Tag{j}.begin(l, StartOptions{})
 	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
 		if e.Type.Durable() {
 			rec.ops = append(rec.ops, diskOp{kind: "told", seq: e.Seq})

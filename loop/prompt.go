@@ -20,6 +20,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -66,7 +67,7 @@ type promptWork struct {
 // begin returns the job as the work of a run.
 func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 	l.config, l.dir = &j.Config, j.Dir
-	l.fixed, _ = Protected(l.config, l.root, nil)
+	l.fixed, _ = source.Protected(l.config, l.root, nil)
 	if j.Rules == nil {
 		j.Rules = Plain{}
 	}
@@ -96,7 +97,7 @@ func (j *PromptJob) choose(ctx context.Context, l *Loop, opt StartOptions) (path
 			return "", err
 		}
 		if st.Completed {
-			return "", &StaleError{Path: path}
+			return "", &source.StaleError{Path: path}
 		}
 		if *l.state, l.resumed = *st, true; l.state.ID == "" {
 			if l.state.ID, err = l.home.NewID(opt.Command); err != nil {
@@ -115,7 +116,7 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *
 		w.run.history.Apply(&events[i])
 	}
 	if p := w.run.config.PromptHandoff; p != "" {
-		if w.hand, err = ReadText(w.run.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if w.hand, err = source.ReadText(w.run.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("handoff: %w", err)
 		}
 	}

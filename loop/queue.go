@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
@@ -13,27 +14,6 @@ import (
 )
 
 // What runs next.
-
-// Queue picks among the job's ready tasks for that many slots. durations come from Durations, or are nil.
-func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Queue {
-	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations,
-		RespectScope: j.Config.RespectScope})
-}
-
-// Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it.
-// Sorted. What belongs to no task, such as the review of a wave, has none.
-func (j *Job) Needs(id string) (labels []string) {
-	t, ok := j.Graph.Task(id)
-	if !ok {
-		return nil
-	}
-	labels = append(labels, t.Needs...)
-	for _, around := range j.Graph.Parents(id) {
-		labels = append(labels, around.Needs...)
-	}
-	slices.Sort(labels)
-	return slices.Compact(labels)
-}
 
 // durations are how long the tasks of a run took so far, each with all its attempts.
 func durations(h *journal.State) map[string]time.Duration {
@@ -167,7 +147,7 @@ func (w *queue) leaves(u *unit) {
 // wait.
 func (w *tagWork) dropped(u *unit, out *Outcome) *Outcome {
 	w.queue.leaves(u)
-	sitsOut := out != nil && out.Ending == journal.QuotaUsedUp && w.run.config.OnLimit != OnLimitStop
+	sitsOut := out != nil && out.Ending == journal.QuotaUsedUp && w.run.config.OnLimit != config.OnLimitStop
 	if u.round != nil {
 		if sitsOut {
 			u.round.left = 0
@@ -207,7 +187,7 @@ func (w *queue) pass(ln *lane) (goes bool, err error) {
 }
 
 // perTask reports whether each verified task gets a commit of its own.
-func (w *waves) perTask() bool { return w.run.config.Commit == CommitTask }
+func (w *waves) perTask() bool { return w.run.config.Commit == config.CommitTask }
 
 // commitIn has the trunk commit what a wave has, in a lane, before it folds in anything else.
 func (w *waves) commitIn(ln *lane, wave scheduler.Wave) {
@@ -268,7 +248,7 @@ func (w *queue) open(id string) (bool, error) {
 		w.told[id] = cause
 		roots, _ := g.Held(id)
 		return false, w.run.record(&journal.Event{Type: journal.TaskHeld,
-			Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.run.job.title(id)}, Reason: cause, Tasks: roots})
+			Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.run.job.Title(id)}, Reason: cause, Tasks: roots})
 	}
 	return false, nil
 }
@@ -401,7 +381,7 @@ func (w *queue) first(ready []string) (string, error) {
 		}
 		w.waiting[x.Task] = true
 		e := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: w.run.job.Graph.Wave(x.Task), Task: x.Task,
-			Title: w.run.job.title(x.Task)}, Message: oneline.Text(x.String())}
+			Title: w.run.job.Title(x.Task)}, Message: oneline.Text(x.String())}
 		if err := w.run.record(e); err != nil {
 			return "", err
 		}

@@ -9,6 +9,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/source"
 )
 
 // receipts writes those of the run's commits.
@@ -85,7 +86,7 @@ func (w *receipts) of(ctx context.Context, c journal.WaveCommit, have []receipt.
 			continue
 		}
 		f := receipt.Facts{Tag: w.run.state.Tag, Loop: w.run.state.ID, Wave: c.Wave, Commit: about, Attempt: a,
-			Policy: policyLines(w.run.config), Sandbox: cmp.Or(w.run.config.SandboxInForce, "off"),
+			Policy: source.PolicyLines(w.run.config), Sandbox: cmp.Or(w.run.config.SandboxInForce, "off"),
 			Program: w.run.tools.Program}
 		of, err := f.Statements()
 		if err != nil {

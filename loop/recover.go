@@ -12,6 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -57,8 +58,8 @@ func (w *taskWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 		return false, nil
 	}
 	ref := w.kept[at]
-	k, ok := ReadKept(ref, w.run.state.Tag, open.Task)
-	if !ok || k.verified() == 0 {
+	k, ok := source.ReadKept(ref, w.run.state.Tag, open.Task)
+	if !ok || k.Verified() == 0 {
 		return false, nil
 	}
 	tree, err := w.run.tools.Repo.CommitTree(ref.Hash)

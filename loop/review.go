@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -23,20 +23,6 @@ import (
 
 // lookReview is the look's name in journals.
 const lookReview = "review"
-
-// shown is a task as a reviewer sees it.
-func (j *Job) shown(id string) specbuild.Reviewed {
-	t, ok := j.Graph.Task(id)
-	if !ok {
-		return specbuild.Reviewed{Name: "Task " + id}
-	}
-	req := specbuild.Request{Task: *t, Parents: j.Graph.Parents(id), Plan: j.plan, Story: j.stories[t.Story],
-		Answers: j.answersTo(id, time.Time{})}
-	if !j.Config.Scud.Spec.IncludePlanSection {
-		req.Plan = nil
-	}
-	return specbuild.ReviewedTask(req)
-}
 
 // reviews has agents review what attempts and waves changed.
 type reviews struct {
@@ -51,7 +37,7 @@ func (w *reviews) of(number int, ids []string, known []*journal.Detail) *attempt
 	r := w.run.worker.newReview(known)
 	r.Opinion.Tag, r.Opinion.Wave = w.run.state.Tag, number
 	for _, id := range ids {
-		r.Opinion.Tasks = append(r.Opinion.Tasks, w.run.job.shown(id))
+		r.Opinion.Tasks = append(r.Opinion.Tasks, w.run.job.Reviewed(id))
 	}
 	return r
 }
@@ -198,16 +184,16 @@ func (w *reviews) tell(number int, tree gitops.Tree, d journal.Verdict, lines ..
 
 // CheckReview returns what makes a reviewer useless: it never replaces the checks, and a wave that is not committed
 // has no review.
-func CheckReview(c *Config) []Problem {
+func CheckReview(c *Config) []source.Problem {
 	switch what := c.Reviews(); {
 	case what == "":
 		return nil
 	// if no command was found, that is reported elsewhere
 	case c.Scud.VerificationCommand != "" && len(checksOf(c, store.KindTag)) == 0:
-		return []Problem{{Message: "a review needs a verify command, and --verify none turns it off",
+		return []source.Problem{{Message: "a review needs a verify command, and --verify none turns it off",
 			Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
-		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}
+		return []source.Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}
 	}
 	return nil
 }

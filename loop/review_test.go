@@ -41,18 +41,18 @@ func says(verdict string) agent.Result {
 func TestReviewLimited(t *testing.T) {
 	limited := agent.Result{End: agent.Limited, Reason: "quota used up", Until: time.Now().Add(time.Hour)}
 	w, asked := newReviewWorld(t, limited, says("approve"))
-	w.cfg.OnLimit, w.cfg.Fallback = OnLimitFallback, []string{"codex"}
+	w.cfg.OnLimit, w.cfg.Fallback = config.OnLimitFallback, []string{"codex"}
 	w.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(*asked, []string{"judge", "codex"}) || len(w.runs) != 3 {
 		t.Errorf("asked %q, runs %q", *asked, w.runs)
 	}
 
 	w, asked = newReviewWorld(t, limited, says("approve"))
-	w.cfg.OnLimit = OnLimitStop
+	w.cfg.OnLimit = config.OnLimitStop
 	if out := w.mustRun(StartOptions{}, journal.QuotaUsedUp); out.Until.IsZero() {
 		t.Errorf("got %+v", out)
 	}
-	w.cfg.OnLimit = OnLimitStop
+	w.cfg.OnLimit = config.OnLimitStop
 	w.cfg.Review.Backend = "other"
 	w.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(*asked, []string{"judge", "other"}) || len(w.runs) != 4 {

@@ -14,6 +14,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -60,7 +61,7 @@ func (e *NoWaveError) Next() string {
 
 // PlanRewind finds the commits of a tag's loops after a wave, and where HEAD stood before the first of them. The
 // caller makes sure that no loop runs.
-func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewind, error) {
+func PlanRewind(ctx context.Context, j *source.Job, repo *gitops.Repo, wave int) (*Rewind, error) {
 	home, list := store.NewHome(j.Root), j.File
 	w := &Rewind{Tag: list.Tag(), Wave: wave, Tasks: []string{}, Foreign: []string{}, Pushed: []string{},
 		Dirty: []string{}, home: home, list: list, undone: map[string]bool{}}
@@ -84,14 +85,14 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
-	w.Dirty = append(w.Dirty, Foreign(dirty, j.ownPaths(repo.Root()))...)
+	w.Dirty = append(w.Dirty, source.Foreign(dirty, j.OwnPaths(repo.Root()))...)
 	// an earlier call was cut short
 	if kept, err := repo.RefCommit("refs/heads/" + w.Keep); err == nil && kept == w.From && len(w.Dirty) > 0 {
 		moved, err := repo.MovedFiles(ctx, w.From, w.To)
 		if err != nil {
 			return nil, gitErr("look how far an earlier call came", err)
 		}
-		w.Dirty = Foreign(w.Dirty, moved)
+		w.Dirty = source.Foreign(w.Dirty, moved)
 	}
 	return w, nil
 }
@@ -192,7 +193,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo,
 	if err := repo.Claim(); err != nil {
 		return nil, err
 	}
-	if err := unchanged(w.list); err != nil {
+	if err := source.Unchanged(w.list); err != nil {
 		return nil, err
 	}
 	keep := "refs/heads/" + w.Keep

@@ -135,7 +135,7 @@ func (s *saver) compare(before []tasks.Task) {
 	}
 	for _, t := range s.file.Tasks() {
 		ours, mine := s.pending[t.ID]
-		if mine && !offList(ours) && offList(t.Status) { // what a person decided goes before that it has begun
+		if mine && ours.Open() && !t.Status.Open() { // what a person decided goes before that it has begun
 			mine = false
 			delete(s.pending, t.ID)
 		}
@@ -149,9 +149,6 @@ func (s *saver) compare(before []tasks.Task) {
 		}
 	}
 }
-
-// offList reports whether nobody is to work on a task of that status.
-func offList(s tasks.Status) bool { return s != tasks.Pending && s != tasks.InProgress }
 
 // content is the task file, or its mirror, as it is to be: with the statuses that are not written yet.
 func (s *saver) content(f *tasks.File) []byte {

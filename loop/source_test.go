@@ -6,6 +6,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/verify"
 )
 
@@ -64,19 +65,19 @@ func TestPlanAsSource(t *testing.T) {
 	w := newWorld(t, threeTasks)
 	w.write("plan.md", "# Plan\n\n## Task 1: One\n\n## Task 2: Two\n\n## Task 3: Three\n\nDepends on: 2\n")
 	w.cfg.Scud.PlanPath = "plan.md"
-	j, problems := Load(w.dir, w.cfg)
+	j, problems := source.Load(w.dir, w.cfg)
 	if len(problems) > 0 || len(j.Graph.Added()) != 1 || j.Graph.Wave("3") != 3 {
 		t.Fatalf("got %v, added %v", problems, j.Graph.Added())
 	}
 	w.cfg.Scud.Tag = "new"
-	if j, problems = Load(w.dir, w.cfg); j != nil || len(problems) != 1 {
+	if j, problems = source.Load(w.dir, w.cfg); j != nil || len(problems) != 1 {
 		t.Errorf("without import: got %v", problems)
 	}
-	j, problems = LoadOrImport(w.dir, w.cfg)
+	j, problems = source.LoadOrImport(w.dir, w.cfg)
 	if len(problems) > 0 || j.Import == nil || len(j.File.Tasks()) != 3 {
 		t.Fatalf("got %v", problems)
 	}
-	l, err := Start(t.Context(), w.dir, j, w.tools(w.repo()), StartOptions{Command: "loop"})
+	l, err := Start(t.Context(), w.dir, Tag{j}, w.tools(w.repo()), StartOptions{Command: "loop"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestBlockedWithoutAWord(t *testing.T) {
 		"# Tasks\n\n- [x] T001 One\n- [ ] T002 [P] Two\n- [x] T003 [P] Three\n"; got != want {
 		t.Errorf("got\n%s", got)
 	}
-	j, _ := Load(w.dir, w.cfg)
+	j, _ := source.Load(w.dir, w.cfg)
 	if len(j.Runnable()) != 0 || j.Graph.Status("T002") != "blocked" {
 		t.Errorf("runnable: %v", j.Runnable())
 	}

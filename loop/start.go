@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -29,7 +28,7 @@ type StartOptions struct {
 	Anew      bool     // ask the providers, whatever earlier runs recorded about their quotas
 }
 
-// Source is what a run works on: a *Job or a *PromptJob.
+// Source is what a run works on: a Tag or a *PromptJob.
 type Source interface {
 	begin(l *Loop, opt StartOptions) work
 	// choose decides which loop this is and where its state is stored.
@@ -185,7 +184,7 @@ func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 		return err
 	}
 	if l.job != nil {
-		l.job.fill(l.state)
+		fill(l.state, l.job)
 	}
 	if err := errors.Join(l.home.Listed(l.tools.FS, l.state.ID, l.state.Seq),
 		l.home.Give(l.tools.FS, l.state)); err != nil {
@@ -193,30 +192,3 @@ func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 	}
 	return l.flush()
 }
-
-// StaleError says that the task file changed between reading and locking it: another loop ran meanwhile, or the user
-// saved it.
-type StaleError struct{ Path string }
-
-func (e *StaleError) Error() string {
-	return fmt.Sprintf("%s was changed while the run was starting; look at it, and start again", e.Path)
-}
-
-// Next is what to do about it, "" where the message says that.
-func (e *StaleError) Next() string { return "" }
-
-// unchanged reads the list again. What others write about other tags of the file is no change.
-func unchanged(f *tasks.File) error {
-	before := f.Tasks()
-	if err := f.Refresh(); err != nil {
-		return fmt.Errorf("read task file: %w", err)
-	}
-	if !reflect.DeepEqual(before, f.Tasks()) {
-		return &StaleError{Path: f.Path()}
-	}
-	return nil
-}
-
-// Ceiling is the most iterations a loop can start with. A loop at its limit continues if it is resumed with a higher
-// one.
-const Ceiling = 200

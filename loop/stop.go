@@ -12,11 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/verify"
 )
@@ -184,7 +186,7 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home store.Home, s stor
 		return err
 	}
 	root := filepath.Dir(string(home))
-	list, _ := OpenTasks(root, s.State.Config.Scud) // else ids are written as texts
+	list, _ := source.OpenTasks(root, s.State.Config.Scud) // else ids are written as texts
 	v, err := home.View(s, list)
 	if err != nil {
 		return err
@@ -196,17 +198,11 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home store.Home, s stor
 	return RemoveLoopFile(cmp.Or(s.State.Config.WorkingDirectory, root))
 }
 
-// DefaultBreaker is how many tasks in a row must fail in the same way to open the breaker. BreakerOff disables it.
-const (
-	DefaultBreaker = 3
-	BreakerOff     = -1
-)
-
 // breakerOf is the breaker's setting; 0 disables it.
 func breakerOf(c *Config) int {
 	switch {
 	case c.Breaker == 0:
-		return DefaultBreaker
+		return config.DefaultBreaker
 	case c.Breaker < 0:
 		return 0
 	}
@@ -339,4 +335,17 @@ func (w *breaker) idles() bool {
 // open records that the breaker is open.
 func (w *breaker) open(out *Outcome) error {
 	return w.run.record(&journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks})
+}
+
+// UsedUp returns the outcome if the deadline or the budget is used up, else nil.
+func UsedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
+	switch {
+	case c.Deadline != nil && !now.Before(*c.Deadline):
+		return &Outcome{Ending: journal.DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) +
+			" has passed"}
+	case c.MaxCostUSD > 0 && cost.USD != nil && *cost.USD >= c.MaxCostUSD:
+		return &Outcome{Ending: journal.CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " +
+			journal.Dollars(c.MaxCostUSD)}
+	}
+	return nil
 }

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"descartes/config"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -31,17 +33,20 @@ type tagWork struct {
 	breaker  *breaker
 }
 
+// Tag is a list as what a run works on.
+type Tag struct{ *source.Job }
+
 // begin returns the job as the work of a run.
-func (j *Job) begin(l *Loop, opt StartOptions) work {
+func (j Tag) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{run: l, scope: opt.Scope}
 	w.queue, w.task, w.list, w.breaker = &queue{run: l, tag: w}, &taskWork{run: l, tag: w},
 		&list{run: l, tag: w, wishes: map[string]tasks.Status{}}, &breaker{run: l, tag: w}
 	w.rounds, w.waves = &rounds{l, w, map[string]*round{}}, &waves{run: l, tag: w}
 	w.reviews, w.receipts = &reviews{run: l, tag: w, yes: opt.Yes}, &receipts{l, w, map[string]bool{}}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
-	l.job, l.root, l.dir, l.config = j, j.Root, j.Root, &j.Config
+	l.job, l.root, l.dir, l.config = j.Job, j.Root, j.Root, &j.Config
 	// else statuses are written into the list meanwhile
-	if l.fixed, _ = Protected(l.config, l.root, j.File); !l.tools.Here {
+	if l.fixed, _ = source.Protected(l.config, l.root, j.File); !l.tools.Here {
 		l.fixed = append(l.fixed, j.File.Path())
 	}
 	l.who.Tag, l.who.Files = j.File.Tag(), store.FilesOf(j.File)
@@ -50,13 +55,13 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 
 // choose makes the list if the plan is one, and resumes the given loop, or the tag's unfinished one, or starts a new
 // one. The list is as it was read once nobody else runs the tag.
-func (j *Job) choose(ctx context.Context, l *Loop, opt StartOptions) (path string, err error) {
+func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string, err error) {
 	if j.Import != nil {
 		if _, err := j.Import.Write(l.root, j.File.Tag()); err != nil {
 			return "", err
 		}
 	}
-	if opt.Resume == "" && l.config.Baseline != BaselineOff {
+	if opt.Resume == "" && l.config.Baseline != config.BaselineOff {
 		l.checks.last = earlier(l.home, j.File.Tag())
 	}
 	var old *store.Saved
@@ -81,7 +86,7 @@ func (j *Job) choose(ctx context.Context, l *Loop, opt StartOptions) (path strin
 	if err := l.locks.take(ctx, store.TagLock(l.tools.Repo.Dir(), s.Tag)); err != nil {
 		return "", err
 	}
-	if err := unchanged(j.File); err != nil {
+	if err := source.Unchanged(j.File); err != nil {
 		return "", err
 	}
 	if err := j.File.Clean(); err != nil { // half written by a killed loop
@@ -124,7 +129,7 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *jou
 		first.Reason = journal.ReasonTakeover
 	}
 	if w.run.config.Scud.RetryBlocked {
-		if first.Tasks = w.run.job.blockedTasks(); !fresh || len(first.Tasks) > 0 {
+		if first.Tasks = w.run.job.Blocked(); !fresh || len(first.Tasks) > 0 {
 			first.Reason = journal.ReasonRetry
 		}
 	}
@@ -343,27 +348,14 @@ func (w *tagWork) finished(out *Outcome) (e *journal.Event, path, handoff string
 }
 
 // fill sets the fields of the state file that only runs over a tag have.
-func (j *Job) fill(s *store.State) {
+func fill(s *store.State, j *source.Job) {
 	c := j.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
 	if s.Entries = nil; j.File.IsPlan() {
-		for _, t := range j.all {
+		for _, t := range j.Tasks() {
 			s.Entries = append(s.Entries, store.Entry{ID: t.ID, Title: t.Title})
 		}
 	}
-}
-
-func (j *Job) title(id string) string {
-	if t, ok := j.Graph.Task(id); ok {
-		return t.Title
-	}
-	return ""
-}
-
-// taskID is a task's id in the form of the task file.
-func (j *Job) taskID(id string) store.TaskID {
-	t, ok := j.Graph.Task(id)
-	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
 // unmake removes the task list that this start made from the plan: a run that was rejected leaves nothing behind.

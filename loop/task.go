@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -81,11 +83,11 @@ func (w *taskWork) spec(u *unit) (spec specbuild.Spec, err error) {
 	} else if r != nil {
 		defer func() { r.spec = &spec }()
 	}
-	r := request(w.run.history, u.task.ID)
+	r := source.NextAttempt(w.run.history, u.task.ID)
 	if r.Attempt, r.Of = u.number, u.of; u.round != nil {
 		r.Attempt = u.round.first
 	}
-	r.tellEarlier(w.kept, w.run.state.Tag, w.run.state.ID)
+	r.AddEarlier(w.kept, w.run.state.Tag, w.run.state.ID)
 	return w.run.job.Spec(r)
 }
 
@@ -105,7 +107,7 @@ func (w *tagWork) begin(u *unit, moves bool) (spec specbuild.Spec, events []*jou
 		return spec, nil, nil, nil
 	}
 	inputs := w.run.job.Inputs(u.task.ID)
-	inputs.Policy = receipt.PolicyDigest(policyLines(w.run.config))
+	inputs.Policy = receipt.PolicyDigest(source.PolicyLines(w.run.config))
 	if u.made == nil {
 		if spec, err = w.task.spec(u); err != nil {
 			return spec, nil, nil, err
@@ -131,7 +133,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number),
 		w.run.checks.commands(w.run.checks.at(verify.AtAttempt), u.task.ID, w.task.fewer([]string{u.task.ID}))
 	in.Checks = append(in.Checks, ownCheck(u.task)...)
-	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.run.job.allowed(u.task.ID)
+	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.run.job.Allowed(u.task.ID)
 	in.Better = w.run.config.Require == "verified"
 	in.Needs = w.run.job.Needs(u.task.ID)
 	if list := w.run.history.Attempts; len(list) > 0 {
@@ -148,7 +150,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 func (w *taskWork) fewer(units []string) bool {
 	return slices.ContainsFunc(units, func(id string) bool {
 		t, ok := w.run.job.Graph.Task(id)
-		return ok && (slices.Contains(t.Allow, "tests") || len(w.run.job.allowed(id)) > 0)
+		return ok && (slices.Contains(t.Allow, "tests") || len(w.run.job.Allowed(id)) > 0)
 	})
 }
 
@@ -288,7 +290,7 @@ func (w *taskWork) after(u *unit) (err error) {
 		if u.stat, err = w.run.tools.Repo.DiffStat(ctx, u.before, res.Work.After); err != nil {
 			return gitErr("compare the work on task "+u.task.ID, err)
 		}
-	case res.Verdict == verify.Verified && u.round != nil && w.run.config.Pick == PickSmallest:
+	case res.Verdict == verify.Verified && u.round != nil && w.run.config.Pick == config.PickSmallest:
 		if u.size, err = w.run.tools.Repo.DiffSize(ctx, u.base, res.Work.After); err != nil {
 			return gitErr("measure the work on task "+u.task.ID, err)
 		}
@@ -467,7 +469,7 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 			parents = append(parents, p)
 		}
 	}
-	k := Kept{Loop: w.run.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict),
+	k := source.Kept{Loop: w.run.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict),
 		Reason: u.res.Reason, Same: same}
 	switch {
 	case u.res.Verdict != verify.Verified:
@@ -480,7 +482,7 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 	}
 	ref = store.RefPrefix(w.run.state.ID, u.task.ID) + strconv.Itoa(u.number)
 	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, parents,
-		w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
+		w.run.tools.Redact.Text(k.Message(w.run.state.Tag))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
 	if same {
@@ -549,30 +551,6 @@ func Looked(res *attempt.Result) (list []journal.Look) {
 		list = append(list, kept)
 	}
 	return list
-}
-
-// failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the
-// same.
-func failure(of journal.Failure) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit,
-		Clash: len(of.Clash) > 0, Reason: of.Reason, DiffStat: of.DiffStat}
-	if d := of.Result; d != nil {
-		f.Hidden = d.Hidden
-		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
-	}
-	if of.Unfit {
-		return f
-	}
-	failed := false
-	for _, c := range of.Checks {
-		one := specbuild.Checked{Name: c.Check, Passed: c.Passed, Reason: c.Why}
-		if failed && !c.Passed { // the output of the first comes with the attempt
-			one.Output = c.Output
-		}
-		failed = failed || !c.Passed
-		f.Checks = append(f.Checks, one)
-	}
-	return f
 }
 
 // costOf sums the costs of all attempts at some tasks.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/verify"
@@ -39,7 +40,7 @@ func TestStepsOfAnAttempt(t *testing.T) {
 			for kind, w := range map[string]*world{store.KindTag: newWorld(t, threeTasks),
 				store.KindPrompt: newPromptWorld(t)} {
 				var steps []string
-				w.cfg.OnLimit, w.cfg.VerificationCommand = OnLimitStop, "check"
+				w.cfg.OnLimit, w.cfg.VerificationCommand = config.OnLimitStop, "check"
 				w.agent = func(agent.Request, map[string]string) agent.Result { return c.agent }
 				w.check = func(map[string]string) verify.Result { return c.check }
 				w.tell = func(e journal.Event) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"descartes/config"
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 )
@@ -31,7 +32,7 @@ func TestUnfitIsInNoCommit(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStage(t, listOf([]string{"1"}))
 					s.world.looks = looks
-					s.cfg.Breaker, s.cfg.Scud.MaxIterationsPerTask = BreakerOff, 1
+					s.cfg.Breaker, s.cfg.Scud.MaxIterationsPerTask = config.BreakerOff, 1
 					kept := "refs/descartes/*/tasks/1/1"
 					if s.prompt = by != "tag"; s.prompt {
 						s.cfg.Prompt, s.cfg.MaxIterations, s.cfg.Git.AutoCommit = "go", 1, true

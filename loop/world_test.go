@@ -14,10 +14,13 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/quota"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
@@ -57,7 +60,7 @@ func newWorld(t *testing.T, taskFile string) *world {
 	w := &world{t: t, dir: t.TempDir(), pool: t.TempDir(), fs: atomicfile.OS(), now: gitops.Now,
 		protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
-	w.cfg = Config{Baseline: BaselineOff, Breaker: BreakerOff,
+	w.cfg = Config{Baseline: config.BaselineOff, Breaker: config.BreakerOff,
 		Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check",
 			AutoCommitWaves: true,
 			Spec:            SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
@@ -180,21 +183,29 @@ func (w *world) tools(repo *gitops.Repo) Tools {
 		Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known, Looks: w.looks}
 }
 
+// idle says why a start of the job is refused: nothing can run, and nothing is left to resume.
+func idle(j *source.Job) []source.Problem {
+	if j == nil || len(j.Runnable()) > 0 {
+		return nil
+	}
+	if old, err := store.NewHome(j.Root).Unfinished(j.File.Tag()); err != nil || old != nil {
+		return nil
+	}
+	return []source.Problem{j.NothingRuns()}
+}
+
 // start loads and checks the job and starts a loop; problems and errors come back.
 func (w *world) start(opt StartOptions) (*Loop, error) {
 	w.t.Helper()
-	j, problems := Load(w.dir, w.cfg)
+	j, problems := source.Load(w.dir, w.cfg)
 	repo := w.repo()
-	if j != nil {
-		problems = append(problems, Check(w.t.Context(), j, repo, opt)...)
-	}
-	for _, p := range problems {
+	for _, p := range append(problems, idle(j)...) {
 		return nil, fmt.Errorf("%s", p.Message)
 	}
 	if opt.Command == "" {
 		opt.Command = "loop"
 	}
-	return Start(w.t.Context(), w.dir, j, w.tools(repo), opt)
+	return Start(w.t.Context(), w.dir, Tag{j}, w.tools(repo), opt)
 }
 
 // run starts a loop, runs it to its end and closes it.

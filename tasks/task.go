@@ -165,6 +165,9 @@ func (s Status) Known() bool {
 	return false
 }
 
+// Open reports whether a task of that status is to be worked on.
+func (s Status) Open() bool { return s == Pending || s == InProgress }
+
 // SetAside reports whether a person took the task off the list: nobody asks for it to be done. A container takes
 // its tasks with it.
 func (s Status) SetAside() bool { return s == Cancelled || s == Deferred }

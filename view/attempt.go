@@ -9,8 +9,8 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 )
 
@@ -257,12 +257,12 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 	}
 	for _, r := range refs {
 		a := told[r.Name]
-		if k, ok := loop.ReadKept(r, b.File.Tag(), id); ok && a == nil {
+		if k, ok := source.ReadKept(r, b.File.Tag(), id); ok && a == nil {
 			a = &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}}, Loop: k.Loop,
 				N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, At: r.When, Stand: verdictStand(k.Verdict)}
 			out = append(out, a)
 		}
-		if a != nil && loop.KeepsWork(r) {
+		if a != nil && source.KeepsWork(r) {
 			a.Kept, a.Commit = &r.Name, &r.Hash
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"descartes/config"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -23,12 +23,12 @@ import (
 type Board struct {
 	Root    string
 	Here    string // what a command needs besides where it is typed
-	Scud    loop.ScudConfig
+	Scud    config.ScudConfig
 	File    *tasks.File
 	Graph   *scheduler.Graph
-	job     *loop.Job
-	mapped  *loop.Config // says what each task is run with; nil if that is the same for all
-	view    *store.View  // of the tag's last loop; nil if there was none
+	job     *source.Job
+	mapped  *config.Config // says what each task is run with; nil if that is the same for all
+	view    *store.View    // of the tag's last loop; nil if there was none
 	Commits []store.WaveCommit
 	Grades  journal.Grades           // of tasks that loops have done
 	blocked map[string]store.Blocked // of each task that loops have blocked, the last time
@@ -39,7 +39,7 @@ type Board struct {
 }
 
 // NewBoard takes a job's graph for the board's own: it is given the statuses that the journals know.
-func NewBoard(job *loop.Job) (*Board, error) {
+func NewBoard(job *source.Job) (*Board, error) {
 	file := job.File
 	b := &Board{job: job, Root: job.Root, Scud: job.Config.Scud, File: file, Graph: job.Graph,
 		Grades: journal.Grades{}, blocked: map[string]store.Blocked{}}
@@ -556,13 +556,13 @@ func (b *Board) Named() string { return config.ListFlags(b.File.Tag(), b.Scud.Ta
 func Short(hash string) string { return hash[:min(7, len(hash))] }
 
 // ListOf is the task list and graph that a loop runs over.
-func ListOf(s *store.State) loop.ScudConfig {
+func ListOf(s *store.State) config.ScudConfig {
 	c := s.Config.Scud
-	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
+	return config.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
 }
 
 // Sandbox is the sandbox that a loop's commands ran in, in words.
-func Sandbox(c loop.Config) string {
+func Sandbox(c config.Config) string {
 	if c.SandboxInForce == "" {
 		return "not known"
 	}

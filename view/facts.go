@@ -13,6 +13,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/verify"
 )
@@ -156,7 +157,7 @@ func (l *Loop) Stuck() (out facts) {
 		name, where := "blocked", "no changes"
 		prefix := store.RefPrefix(l.ID, b.Task.ID)
 		if slices.ContainsFunc(l.Kept, func(r gitops.Ref) bool {
-			return strings.HasPrefix(r.Name, prefix) && loop.KeepsWork(r)
+			return strings.HasPrefix(r.Name, prefix) && source.KeepsWork(r)
 		}) {
 			where = "kept in " + prefix
 		} else if b.Question != "" { // which is shown below
@@ -328,7 +329,7 @@ func (l *Loop) Config() (out facts) {
 func (l *Loop) KeptWork() (kept, lost string) {
 	refs, there := "refs/descartes/"+l.ID+"/", map[string]bool{}
 	for _, r := range l.Kept {
-		there[r.Name] = loop.KeepsWork(r)
+		there[r.Name] = source.KeepsWork(r)
 		if of := strings.TrimPrefix(r.Name, refs); there[r.Name] &&
 			(strings.HasPrefix(of, "tasks/") || strings.HasPrefix(of, "iteration-")) {
 			kept = "what the agents wrote is kept as commits under " + refs

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
@@ -128,7 +129,7 @@ type GatePlan struct {
 }
 
 // NewGatePlan is the plan of a loop with that gate and those settings.
-func NewGatePlan(c *gate.Criteria, cfg loop.Config) *GatePlan {
+func NewGatePlan(c *gate.Criteria, cfg config.Config) *GatePlan {
 	clarity := gate.Score(c.Spec, c.Asked)
 	return &GatePlan{Score: clarity.Total(), Dimensions: clarity, Shape: c.Shape, Workflow: c.Workflow.Name(),
 		WorkflowGate:  c.Workflow.Gate(),

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -162,7 +164,7 @@ type Listed struct {
 
 // All are the accounts of saved loops. Each journal and each list is read once.
 func All(root string, saved []store.Saved) []Listed {
-	home, jobs, boards := store.NewHome(root), map[string]*loop.Job{}, map[string]*Board{}
+	home, jobs, boards := store.NewHome(root), map[string]*source.Job{}, map[string]*Board{}
 	out := make([]Listed, len(saved))
 	for i, s := range saved {
 		if out[i] = (Listed{Called: store.Relative(root, s.Path), Err: s.Err}); s.State == nil {
@@ -172,7 +174,7 @@ func All(root string, saved []store.Saved) []Listed {
 		list := ListOf(s.State)
 		key := list.Tag + "\x00" + list.TasksFile
 		if _, known := jobs[key]; !known && s.State.Kind == store.KindTag {
-			jobs[key], _ = loop.Load(root, loop.Config{Scud: list})
+			jobs[key], _ = source.Load(root, config.Config{Scud: list})
 		}
 		job := jobs[key]
 		var file *tasks.File

@@ -4,9 +4,10 @@ import (
 	"strings"
 	"time"
 
-	"descartes/loop"
+	"descartes/config"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -53,7 +54,7 @@ func (b *Board) MarkStale(notes map[string][]byte, confirmed []receipt.Confirmed
 			since[c.Task], at[c.Task] = c.Inputs, c.At
 		}
 	}
-	plans := map[string]*loop.Job{b.Scud.PlanPath: b.job}
+	plans := map[string]*source.Job{b.Scud.PlanPath: b.job}
 	b.stale, b.receipts, b.rechecked = map[string]Stale{}, last, at
 	for _, w := range b.Graph.Waves() {
 		for _, id := range w.Tasks {
@@ -79,10 +80,10 @@ func (b *Board) MarkStale(notes map[string][]byte, confirmed []receipt.Confirmed
 }
 
 // inputs are a task's as they are now, with the plan that its receipt names: another command may name none.
-func (b *Board) inputs(plans map[string]*loop.Job, id, plan string) journal.Inputs {
+func (b *Board) inputs(plans map[string]*source.Job, id, plan string) journal.Inputs {
 	job, ok := plans[plan]
 	if !ok {
-		job, _ = loop.Load(b.Root, loop.Config{Scud: loop.ScudConfig{Tag: b.File.Tag(), TasksFile: b.Scud.TasksFile,
+		job, _ = source.Load(b.Root, config.Config{Scud: config.ScudConfig{Tag: b.File.Tag(), TasksFile: b.Scud.TasksFile,
 			PlanPath: plan}})
 		plans[plan] = job
 	}

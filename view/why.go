@@ -11,9 +11,9 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -287,7 +287,7 @@ func (w *Why) blocked() {
 		if w.Next = w.anew(); !strings.Contains(w.Next, " --retry-blocked") {
 			w.Next += " --retry-blocked"
 		}
-		if n := len(w.Attempts); n > 0 && loop.Asked(w.Attempts[n-1].Reason) {
+		if n := len(w.Attempts); n > 0 && source.Asked(w.Attempts[n-1].Reason) {
 			w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 		} else if w.live() {
 			w.Next = w.command("tasks list")

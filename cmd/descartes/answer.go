@@ -9,10 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -224,7 +225,7 @@ func (d *decided) next() string {
 
 // decide keeps a person's decision about a task and makes the task pending; a running loop, which owns the statuses of
 // its tag, takes it up itself. check has the last word before.
-func (a *app) decide(c loop.ScudConfig, file *tasks.File, t *tasks.Task, said store.Answer,
+func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said store.Answer,
 	check func() error) (*decided, error) {
 	if check == nil {
 		check = func() error { return nil }
@@ -272,7 +273,7 @@ func (a *app) decide(c loop.ScudConfig, file *tasks.File, t *tasks.Task, said st
 }
 
 // answerable says why a task cannot take an answer.
-func answerable(root string, t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
+func answerable(root string, t *tasks.Task, file *tasks.File, c config.ScudConfig) error {
 	switch {
 	case t.Container():
 		return badInput("answer those", "task %s has subtasks and never runs itself", t.ID)
@@ -325,7 +326,7 @@ func (a *app) questions() error {
 		}
 		c := view.ListOf(s.State)
 		key := c.Tag + "\x00" + c.TasksFile
-		if job, _ := loop.Load(a.root, loop.Config{Scud: c}); job != nil && !seen[key] {
+		if job, _ := source.Load(a.root, config.Config{Scud: c}); job != nil && !seen[key] {
 			b, berr := view.NewBoard(job)
 			if berr == nil {
 				b.Here = fromHere(a.root, c.TasksFile)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent/process"
+	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
@@ -149,7 +150,7 @@ func dry(cmd *cobra.Command, r *launch.Run, p *printer, asJSON bool) error {
 			Kind    string         `json:"kind"`
 			Root    string         `json:"root"`
 			Command []string       `json:"command"`
-			Config  *loop.Config   `json:"config"`
+			Config  *config.Config `json:"config"`
 			Gate    *view.GatePlan `json:"gate,omitempty"`
 		}{r.Kind, r.Root, r.Backends[0].Command, r.Config, plan})
 		return errors.Join(err, w.Flush())

@@ -17,6 +17,7 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/stream"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
@@ -146,7 +147,7 @@ func (d *doctor) repository(ctx context.Context) {
 
 // agents reports on every client of the table but the chosen one, after what matters for this run, and on used-up
 // accounts.
-func (d *doctor) agents(cfg loop.Config, chosen string) {
+func (d *doctor) agents(cfg config.Config, chosen string) {
 	defer d.limits()
 	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
@@ -227,7 +228,7 @@ func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
 	}
 	if wrong != nil {
 		d.bad("settings", wrong.Error(), cmp.Or(hintOf(wrong), "correct it, or run without it"))
-		d.agents(loop.Config{}, "")
+		d.agents(config.Config{}, "")
 		return
 	}
 	if len(s.file.Lines) > 0 {
@@ -321,9 +322,9 @@ func (d *doctor) trust(s *settings) {
 // baseline runs the verify command like a start before its first attempt.
 func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 	c := r.Config
-	setting := cmp.Or(c.Baseline, loop.BaselineRequire)
+	setting := cmp.Or(c.Baseline, config.BaselineRequire)
 	checks := slices.DeleteFunc(c.ChecksOf(true), func(one verify.Check) bool { return one.At(verify.AtEnd) })
-	if setting == loop.BaselineOff || len(checks) == 0 {
+	if setting == config.BaselineOff || len(checks) == 0 {
 		return nil
 	}
 	before, err := r.Repo.Dirty(ctx)

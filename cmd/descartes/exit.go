@@ -16,6 +16,7 @@ import (
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
+	"descartes/loop/source"
 	"descartes/tasks"
 )
 
@@ -216,7 +217,7 @@ func hintOf(err error) string {
 }
 
 // problems is everything that is wrong before anything was done.
-type problems []loop.Problem
+type problems []source.Problem
 
 func (p problems) Error() string { return fmt.Sprintf("%d problems", len(p)) }
 
@@ -239,7 +240,7 @@ func (p problems) code() int {
 	code := 0
 	for _, one := range p {
 		c := exitInput
-		var none *loop.NothingRunsError
+		var none *source.NothingRunsError
 		var own coder
 		switch {
 		case errors.As(one.Err, &own):

@@ -10,6 +10,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -73,8 +74,8 @@ func TestExitTable(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	agent := loop.Problem{Message: "no program", Err: &failure{code: exitAgent, err: errors.New("no program")}}
-	input := loop.Problem{Message: "no plan", Hint: "write one"}
+	agent := source.Problem{Message: "no program", Err: &failure{code: exitAgent, err: errors.New("no program")}}
+	input := source.Problem{Message: "no plan", Hint: "write one"}
 	for _, c := range []struct {
 		err  error
 		want int

@@ -20,8 +20,8 @@ func arrows() map[string][]string {
 		// the other side of an agent that speaks the protocol, a process of its own
 		"agent/acp": {"agent/process", "agent/stream", "internal/oneline", "internal/proc"},
 		// what a shell offers: a view, too
-		"cmd/descartes/complete": {"agent", "config", "view", "internal/terminal", "loop", "loop/journal",
-			"loop/store", "tasks"},
+		"cmd/descartes/complete": {"agent", "config", "view", "internal/terminal", "loop/journal",
+			"loop/source", "loop/store", "tasks"},
 		"internal/crash": {},
 		// of which settings hold values
 		"config": {"internal/sandbox", "verify/guard", "agent", "verify", "agent/stream", "loop/gate",
@@ -68,7 +68,7 @@ func arrows() map[string][]string {
 		"view/print": {"verify", "loop/receipt", "internal/terminal", "loop/journal", "loop/store", "tasks",
 			"view"},
 		"view": {"verify", "loop/receipt", "config", "internal/terminal", "loop", "loop/gate",
-			"loop/journal", "loop/store", "scheduler", "tasks", "gitops"},
+			"loop/journal", "loop/source", "loop/store", "scheduler", "tasks", "gitops"},
 		"internal/terminal": {},
 		// a view: nothing imports it but cmd
 		"view/tui": {"view", "view/print", "internal/terminal", "loop/journal", "loop/store"},
@@ -95,28 +95,34 @@ func arrows() map[string][]string {
 		// state files hold settings; a cleanup takes slots, too
 		"loop/store": {"gitops", "internal/atomicfile", "config", "internal/oneline", "internal/oscall",
 			"internal/plainfile", "internal/safename", "loop/journal", "loop/workspace", "tasks"},
-		"loop": {"loop/store", "verify/guard", "loop/receipt", "agent/quota", "verify/results", "loop/gate",
+		// from files to a job and its specs; it knows no run
+		"loop/source": {"agent", "config", "gitops", "internal/oneline", "internal/plainfile", "loop/journal",
+			"loop/receipt", "loop/store", "scheduler", "specbuild", "tasks", "tasks/plan", "verify", "verify/guard"},
+		"loop": {"loop/source", "loop/store", "loop/receipt", "agent/quota", "verify/results", "loop/gate",
 			"loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "config",
-			"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile",
+			"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile",
 			"internal/crash", "internal/redact", "internal/plainfile", "internal/safename"},
 		"cmd/descartes": {"loop/breakdown", "fleet", "fleet/temporal", "cmd/descartes/complete", "loop/lab",
 			"loop/receipt", "view/notify", "view/tui", "view/web", "loop/attempt", "loop/workspace", "agent/process",
 			"agent/render", "agent/stream", "view", "view/print", "internal/terminal", "config", "loop", "loop/gate",
-			"loop/journal", "loop/mode", "loop/store", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks",
+			"loop/journal", "loop/mode", "loop/source", "loop/store", "scheduler", "specbuild", "agent",
+			"verify", "gitops", "tasks",
 			"tasks/front", "tasks/plan", "internal/atomicfile", "agent/acp", "internal/oneline", "internal/redact",
 			"internal/plainfile", "internal/proc", "internal/sandbox", "launch"},
-		"loop/mode": {"internal/oneline", "loop", "loop/gate", "loop/journal", "loop/store", "internal/markdown",
+		"loop/mode": {"config", "internal/oneline", "loop", "loop/gate", "loop/journal", "loop/store", "internal/markdown",
 			"internal/plainfile", "internal/redact"},
 		// a run of any kind, from its settings to its end
 		"launch": {"agent", "agent/process", "agent/quota", "agent/stream", "gitops", "internal/atomicfile",
 			"config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile",
 			"internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt",
-			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/store", "loop/workspace", "tasks",
+			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/source", "loop/store",
+			"loop/workspace", "tasks",
 			"tasks/front", "verify"},
 		// does what scheduler/prompt decides
 		"loop/run": {"agent", "agent/quota", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/redact", "internal/safename", "loop", "loop/attempt",
-			"loop/gate", "loop/journal", "loop/lab", "loop/store", "loop/workspace", "scheduler/prompt", "specbuild",
+			"loop/gate", "loop/journal", "loop/lab", "loop/source", "loop/store", "loop/workspace", "scheduler/prompt",
+			"specbuild",
 			"tasks", "verify"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",

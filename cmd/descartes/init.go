@@ -25,7 +25,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/tasks"
 	"descartes/tasks/front"
 	"descartes/tasks/plan"
@@ -103,15 +103,15 @@ type initWriter struct {
 func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	a, typed := w.found(), false
 	if full {
-		w.file("project/descartes.yaml", loop.SettingsFile)
+		w.file("project/descartes.yaml", config.SettingsFile)
 	} else {
 		if h := newPerson(cmd.InOrStdin(), cmd.OutOrStdout()); h != nil && !yes && !w.dryRun {
 			w.err = a.ask(cmd.Context(), h, w.root)
 			typed = a.command != ""
 		}
-		w.put(loop.SettingsFile, a.yaml())
+		w.put(config.SettingsFile, a.yaml())
 	}
-	if typed && slices.Contains(w.lines, "wrote "+loop.SettingsFile) && byPerson("trust") == nil && w.err == nil {
+	if typed && slices.Contains(w.lines, "wrote "+config.SettingsFile) && byPerson("trust") == nil && w.err == nil {
 		w.err = trustWritten(w.root)
 	}
 	if a.source == sampleTag && len(tasks.Known(w.root)) == 0 {
@@ -121,9 +121,9 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		return
 	}
 	if !full && !w.dryRun && a.source != sampleTag {
-		if a.verify == "" || a.verify == loop.NoVerify {
+		if a.verify == "" || a.verify == config.NoVerify {
 			w.lines = append(w.lines, "no command decides yet whether a task is done: set verify in "+
-				loop.SettingsFile)
+				config.SettingsFile)
 		} else { // it is the repository's, and this is no sandbox
 			w.lines = append(w.lines, "verify: "+terminal.Clean(a.verify)+" (descartes doctor tries it)")
 		}
@@ -151,7 +151,7 @@ func (w *initWriter) toRun(ctx context.Context, a *answers, full bool) {
 	names := "-A" // the first commit; a later one leaves alone what a person is at
 	if repo, err := openRepo(ctx, w.root); err == nil {
 		if head, err := repo.Head(ctx); err == nil && head.Hash != "" {
-			names = loop.SettingsFile
+			names = config.SettingsFile
 		}
 		w.err = repo.Close()
 	}
@@ -247,7 +247,7 @@ func hintOfTasks(root string) string {
 
 // takePlan chooses a plan to run, if it is one.
 func (a *answers) takePlan(root, name string) bool {
-	text, err := loop.PlanText(root, name)
+	text, err := source.PlanText(root, name)
 	if err != nil {
 		return false
 	}
@@ -369,7 +369,7 @@ func (w *initWriter) speckit() {
 	if _, err := os.Stat(filepath.Join(w.root, ".specify", "workflows", "speckit", "workflow.yml")); err != nil {
 		w.next("specify workflow add speckit")
 	}
-	if _, err := os.Stat(filepath.Join(w.root, loop.SettingsFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(w.root, config.SettingsFile)); err != nil {
 		w.next("descartes init")
 	}
 	w.next(`specify workflow run speckit --input spec="what is to be built"`)

@@ -16,7 +16,7 @@ import (
 	"descartes/cmd/descartes/complete"
 	"descartes/config"
 	"descartes/internal/terminal"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -48,21 +48,21 @@ func (a *app) registerGraph(cmd *cobra.Command) {
 
 // source is the list that is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
-func (a *app) source() (c loop.ScudConfig, err error) {
+func (a *app) source() (c config.ScudConfig, err error) {
 	_, c, err = a.list(a.cmd.ErrOrStderr())
 	return c, err
 }
 
 // open opens the list that source means.
-func (a *app) open() (c loop.ScudConfig, file *tasks.File, err error) {
+func (a *app) open() (c config.ScudConfig, file *tasks.File, err error) {
 	if c, err = a.source(); err == nil {
-		file, err = loop.OpenTasks(a.root, c)
+		file, err = source.OpenTasks(a.root, c)
 	}
 	return c, file, err
 }
 
 // listOf is the source that flags mean, without a word.
-func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
+func listOf(f *pflag.FlagSet) (root string, c config.ScudConfig, err error) {
 	l, own := settings{Settings: config.New()}, pflag.NewFlagSet("", pflag.ContinueOnError)
 	l.Bind(own, func(one *config.Setting) bool { return one.Is("look") || one.Flag == "config" })
 	own.VisitAll(func(fl *pflag.Flag) {
@@ -76,11 +76,11 @@ func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
 	return l.list(io.Discard)
 }
 
-func (l *settings) list(say io.Writer) (root string, c loop.ScudConfig, err error) {
+func (l *settings) list(say io.Writer) (root string, c config.ScudConfig, err error) {
 	if root, err = l.read(); err != nil {
 		return root, c, err
 	}
-	c = loop.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath,
+	c = config.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath,
 		OpenInDone: l.Scud.OpenInDone}
 	if l.Given("tasks-file") && !l.Given("tag") { // the tag of the settings is that of another file
 		c.Tag = ""
@@ -89,15 +89,15 @@ func (l *settings) list(say io.Writer) (root string, c loop.ScudConfig, err erro
 }
 
 // loads reads a list: of the named plan, where the project has none.
-func loads(root string, cfg loop.Config) (*loop.Job, []loop.Problem) {
+func loads(root string, cfg config.Config) (*source.Job, []source.Problem) {
 	if onlyPlan(root, cfg.Scud) {
-		return loop.LoadOrImport(root, cfg)
+		return source.LoadOrImport(root, cfg)
 	}
-	return loop.Load(root, cfg)
+	return source.Load(root, cfg)
 }
 
 // onlyPlan reports whether the tasks are those of the named plan, because the project has no list.
-func onlyPlan(root string, c loop.ScudConfig) bool {
+func onlyPlan(root string, c config.ScudConfig) bool {
 	return c.PlanPath != "" && c.TasksFile == "" && len(tasks.Known(root)) == 0
 }
 
@@ -119,8 +119,8 @@ func (a *app) board() (*view.Board, error) {
 }
 
 // models is the settings of a look at a list, with what tasks are run with.
-func (l *settings) models(c loop.ScudConfig) loop.Config {
-	cfg := loop.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
+func (l *settings) models(c config.ScudConfig) config.Config {
+	cfg := config.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
 	if _, backend, err := config.ResolveBackend(l.Config); err == nil {
 		cfg.Backend = backend
 	}
@@ -142,7 +142,7 @@ func lastList(root string) string {
 		return ""
 	}
 	c := view.ListOf(last.State)
-	if _, err := loop.OpenTasks(root, c); err != nil {
+	if _, err := source.OpenTasks(root, c); err != nil {
 		return ""
 	}
 	return c.TasksFile
@@ -151,7 +151,7 @@ func lastList(root string) string {
 // chooseSource completes which list is meant: the file of the last run where it has no other place, the file of the
 // tag's unfinished loop, or the tag that is the active one, or the only one there is. Where nothing in the command
 // line says so and there are others, say hears of it.
-func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
+func chooseSource(say io.Writer, root string, c *config.ScudConfig) error {
 	if c.Tag == "" && c.TasksFile == "" && c.PlanPath == "" {
 		if c.TasksFile = lastList(root); c.TasksFile != "" && len(tasks.Known(root)) > 0 {
 			fmt.Fprintf(say, "note: %s, the list of the last run\n", terminal.Clean(c.TasksFile))
@@ -175,7 +175,7 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 		return err
 	}
 	if c.Tag == "master" { // which Task Master takes for the first tag where there is none of that name
-		if f, err := loop.OpenTasks(root, *c); err == nil && f.Tag() != c.Tag {
+		if f, err := source.OpenTasks(root, *c); err == nil && f.Tag() != c.Tag {
 			fmt.Fprintf(say, "note: there is no tag master: using the first one: %s\n", terminal.Clean(f.Tag()))
 			c.Tag = f.Tag()
 		}
@@ -250,8 +250,8 @@ func noTag(root string) error {
 }
 
 // tagOfFile is the only tag of the file that was named, or the active one if the file has that.
-func tagOfFile(root string, c *loop.ScudConfig) error {
-	f, err := loop.OpenTasks(root, *c)
+func tagOfFile(root string, c *config.ScudConfig) error {
+	f, err := source.OpenTasks(root, *c)
 	var missing *tasks.NotFoundError
 	if errors.As(err, &missing) {
 		if tag, _, ok := tasks.Active(root); ok && slices.Contains(missing.Known, tag) {

@@ -17,7 +17,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -139,7 +138,7 @@ func resumeOf(root, id, path string) string {
 
 // openRepo opens the repository that holds root.
 func openRepo(ctx context.Context, root string) (*gitops.Repo, error) {
-	return launch.OpenRepo(ctx, root, &loop.Config{}, nil)
+	return launch.OpenRepo(ctx, root, &config.Config{}, nil)
 }
 
 // unfinished is the loop over a tag that a new start resumes, or nil.

@@ -23,10 +23,10 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
 	"descartes/loop/receipt"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -81,8 +81,8 @@ type recheck struct {
 	app
 	commit, branch, signers string
 	every                   bool
-	from, to                string               // of the branch: where it began, and its end
-	jobs                    map[string]*loop.Job // by tag, nil where there is no list
+	from, to                string                 // of the branch: where it began, and its end
+	jobs                    map[string]*source.Job // by tag, nil where there is no list
 }
 
 // recheckJSON is what recheck --json prints.
@@ -103,7 +103,7 @@ func (k *recheck) run() (err error) {
 	if err != nil {
 		return err
 	}
-	k.jobs = map[string]*loop.Job{}
+	k.jobs = map[string]*source.Job{}
 	c := receipt.Recheck{Repo: repo}
 	out := recheckJSON{Commits: []receipt.Looked{}}
 	if c.Checks, out.Settings, err = k.checks(ctx); err != nil {
@@ -199,9 +199,9 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 			return nil, "", err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		for _, name := range append([]string{loop.SettingsFile}, verify.Detected()...) {
+		for _, name := range append([]string{config.SettingsFile}, verify.Detected()...) {
 			text, err := k.fileAt(ctx, k.from, name)
-			if err == nil && (text != nil || name == loop.SettingsFile) {
+			if err == nil && (text != nil || name == config.SettingsFile) {
 				err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 			}
 			if err != nil {
@@ -209,7 +209,7 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 			}
 		}
 		if from = "the settings at " + k.from[:12]; k.IsTyped("config") == "" {
-			k.File, k.fileName = filepath.Join(dir, loop.SettingsFile), loop.SettingsFile+" at "+k.from[:12]
+			k.File, k.fileName = filepath.Join(dir, config.SettingsFile), config.SettingsFile+" at "+k.from[:12]
 			defer func() { k.Config.SettingsFile = "" }() // it is a copy of our own
 		}
 	}
@@ -268,19 +268,19 @@ func (k *recheck) own(ctx context.Context, r *receipt.Receipt) ([]verify.Check, 
 	if !ok || t.Verify == "" {
 		return nil, nil
 	}
-	return loop.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(store.Relative(k.root, list.Path()),
+	return source.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(store.Relative(k.root, list.Path()),
 		[]tasks.Task{*t})...)
 }
 
 // job is the list that a receipt is about, as it is now, nil where there is none.
-func (k *recheck) job(r *receipt.Receipt) *loop.Job {
+func (k *recheck) job(r *receipt.Receipt) *source.Job {
 	job, ok := k.jobs[r.Tag]
 	if !ok {
-		scud := loop.ScudConfig{Tag: r.Tag, PlanPath: r.Inputs.PlanPath}
+		scud := config.ScudConfig{Tag: r.Tag, PlanPath: r.Inputs.PlanPath}
 		if r.Tag == k.Scud.Tag {
 			scud.TasksFile = k.Scud.TasksFile
 		}
-		job, _ = loop.LoadOrImport(k.root, loop.Config{Scud: scud})
+		job, _ = source.LoadOrImport(k.root, config.Config{Scud: scud})
 		k.jobs[r.Tag] = job
 	}
 	return job
@@ -367,7 +367,7 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 }
 
 // bench is a copy of the project to run checks in with those settings, and what runs one there.
-func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab,
+func (a *app) bench(ctx context.Context, c *config.Config) (*lab.Lab,
 	func(context.Context, gitops.Tree, verify.Check) (verify.Result, error), error) {
 	if err := a.home.Make(atomicfile.OS()); err != nil {
 		return nil, nil, err

@@ -17,6 +17,7 @@ import (
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -123,10 +124,10 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 
 // unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the
 // notices' targets are given anew.
-func unhidden(root string, st *store.State, notify bool) (loop.Config, error) {
-	var file loop.Config // resuming needs nothing of it but what it has of these
+func unhidden(root string, st *store.State, notify bool) (config.Config, error) {
+	var file config.Config // resuming needs nothing of it but what it has of these
 	saved := st.Config
-	if f, err := config.ReadFile(cmp.Or(saved.SettingsFile, filepath.Join(root, loop.SettingsFile)),
+	if f, err := config.ReadFile(cmp.Or(saved.SettingsFile, filepath.Join(root, config.SettingsFile)),
 		false); err == nil {
 		file = f.Config
 		// corrected where a commit did not pass by itself
@@ -146,7 +147,7 @@ func unhidden(root string, st *store.State, notify bool) (loop.Config, error) {
 }
 
 // shown are a run's settings for whoever only looks at it, and what takes its secrets out of what is shown.
-func shown(root string, st *store.State) (loop.Config, *redact.Redactor) {
+func shown(root string, st *store.State) (config.Config, *redact.Redactor) {
 	cfg, err := unhidden(root, st, true)
 	if err != nil {
 		cfg = st.Config // what it hides is not known here either
@@ -160,7 +161,7 @@ func reopened(root string, st *store.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
 	}
-	job, _ := loop.Load(root, loop.Config{Scud: view.ListOf(st)})
+	job, _ := source.Load(root, config.Config{Scud: view.ListOf(st)})
 	h, err := journal.Load(store.NewHome(root).Events(st.ID))
 	return job != nil && err == nil && slices.ContainsFunc(h.Blocked(), func(b *journal.Event) bool {
 		return job.Graph.Status(b.Task) == tasks.Pending

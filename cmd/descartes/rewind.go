@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
+	"descartes/loop/source"
 )
 
 func newRewindCmd() *cobra.Command {
@@ -48,7 +50,7 @@ func (a *app) rewind(wave int, force, dry bool) error {
 			" shows them; 0 is the state before the first",
 			"--to-wave is needed: the number of the wave to go back to")
 	}
-	job, found := loop.Load(a.root, loop.Config{Scud: c})
+	job, found := source.Load(a.root, config.Config{Scud: c})
 	if job == nil {
 		return problems(found)
 	}
@@ -105,15 +107,15 @@ func (a *app) rewind(wave int, force, dry bool) error {
 // forced is everything that only --force allows.
 func forced(w *loop.Rewind) (found problems) {
 	if len(w.Dirty) > 0 {
-		found = append(found, loop.Problem{Message: (&loop.DirtyError{Paths: w.Dirty}).Error(),
+		found = append(found, source.Problem{Message: (&loop.DirtyError{Paths: w.Dirty}).Error(),
 			Hint: "commit them, or use --force: what is not in the way stays as it is"})
 	}
 	if len(w.Pushed) > 0 {
-		found = append(found, loop.Problem{Message: "the commits were pushed: " + strings.Join(w.Pushed, ", ") +
+		found = append(found, source.Problem{Message: "the commits were pushed: " + strings.Join(w.Pushed, ", ") +
 			" has them", Hint: "use git revert; --force goes back only here"})
 	}
 	if len(w.Foreign) > 0 {
-		found = append(found, loop.Problem{Hint: "--force takes them back too; " + w.Keep + " keeps them",
+		found = append(found, source.Problem{Hint: "--force takes them back too; " + w.Keep + " keeps them",
 			Message: fmt.Sprintf("%s would go too, made by no run over tag %q: %s",
 				terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))})
 	}

@@ -17,7 +17,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/tasks/front"
@@ -88,7 +88,7 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 	case fi.IsDir():
 		return badInput("name the file in it, such as "+filepath.Join(what, "tasks.md"), "%s is a directory", what)
 	}
-	list, listed := loop.OpenTasks(root, loop.ScudConfig{TasksFile: path})
+	list, listed := source.OpenTasks(root, config.ScudConfig{TasksFile: path})
 	imported := false // before its boxes were read: the list has the statuses
 	if listed == nil && list.IsPlan() {
 		_, err := tasks.Open(root, list.Tag())

@@ -10,7 +10,7 @@ import (
 	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/launch"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -70,7 +70,7 @@ func (s *settings) frontProblem() error {
 	}
 	var found problems
 	for _, f := range s.front {
-		found = append(found, loop.Problem{Message: launch.Placed(s.Scud.PlanPath, f)})
+		found = append(found, source.Problem{Message: launch.Placed(s.Scud.PlanPath, f)})
 	}
 	found[len(found)-1].Hint = "correct it, or name the tag with --tag"
 	return found
@@ -81,7 +81,7 @@ func (s *settings) read() (root string, err error) {
 	if root, err = findRoot(s.Dir); err != nil {
 		return "", err
 	}
-	path, must := filepath.Join(root, loop.SettingsFile), s.File != ""
+	path, must := filepath.Join(root, config.SettingsFile), s.File != ""
 	if must {
 		if path, err = filepath.Abs(launch.Absolute(s.Dir, s.File)); err != nil {
 			return "", err

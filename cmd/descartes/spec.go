@@ -13,7 +13,7 @@ import (
 	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/specbuild"
 	"descartes/verify"
 	"descartes/view"
@@ -105,7 +105,7 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	if err != nil {
 		return spec, err
 	}
-	req, err := loop.NextSpec(a.home, of, b.File.Tag(), t.ID, attempt, refs)
+	req, err := source.NextSpec(a.home, of, b.File.Tag(), t.ID, attempt, refs)
 	if err != nil {
 		return spec, err
 	}

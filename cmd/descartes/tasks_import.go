@@ -11,9 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -68,7 +69,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 		return badInput("descartes tasks import plan.md", "which plan?")
 	}
 	c.PlanPath = inProject(a.root, a.dirPath(), name)
-	if _, err := loop.PlanText(a.root, c.PlanPath); err != nil {
+	if _, err := source.PlanText(a.root, c.PlanPath); err != nil {
 		return badInput("", "%w", err)
 	}
 	if err = cmp.Or(a.fromPlan(a.root), a.frontProblem()); err == nil && c.Tag == "" {
@@ -77,12 +78,12 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	if err = cmp.Or(err, tasks.ValidTag(c.Tag)); err != nil {
 		return err
 	}
-	job, found := loop.LoadOrImport(a.root, loop.Config{Scud: loop.ScudConfig{Tag: c.Tag, PlanPath: c.PlanPath}})
+	job, found := source.LoadOrImport(a.root, config.Config{Scud: config.ScudConfig{Tag: c.Tag, PlanPath: c.PlanPath}})
 	switch {
 	case job == nil || len(found) > 0:
 		return problems(found)
 	case job.Import == nil:
-		if list, err := loop.OpenTasks(a.root, loop.ScudConfig{TasksFile: c.PlanPath}); err == nil {
+		if list, err := source.OpenTasks(a.root, config.ScudConfig{TasksFile: c.PlanPath}); err == nil {
 			return a.isList(list, dryRun)
 		}
 		return taken(a.root, job.File, "")
@@ -92,7 +93,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 		return err
 	}
 	if missing := missingOf(job.Graph.Problems()); len(missing) > 0 && !force {
-		return append(missing, loop.Problem{Message: "nothing is imported",
+		return append(missing, source.Problem{Message: "nothing is imported",
 			Hint: "correct the plan, or import it as it is with --force: such tasks are held"})
 	}
 	verb := "dry run: would write"
@@ -132,7 +133,7 @@ func (a *app) isList(list *tasks.File, dryRun bool) error {
 		return badInput("descartes waves "+flag+terminal.Quote(name)+" shows its tasks, descartes run "+
 			terminal.Quote(name)+" runs them", "%s has boxes: they are its statuses, and a run ticks them", name)
 	}
-	job, found := loop.Load(a.root, loop.Config{Scud: loop.ScudConfig{Tag: list.Tag(), TasksFile: name}})
+	job, found := source.Load(a.root, config.Config{Scud: config.ScudConfig{Tag: list.Tag(), TasksFile: name}})
 	if job == nil || len(found) > 0 {
 		return problems(found)
 	}
@@ -149,7 +150,7 @@ func (a *app) isList(list *tasks.File, dryRun bool) error {
 func missingOf(found []scheduler.Problem) (list problems) {
 	for _, p := range found {
 		if p.Kind == "missing" {
-			list = append(list, loop.Problem{Message: p.Message})
+			list = append(list, source.Problem{Message: p.Message})
 		}
 	}
 	return list

@@ -27,10 +27,10 @@ import (
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/breakdown"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -162,7 +162,7 @@ func (x *tasksPlan) source(document string) (err error) {
 	if err != nil {
 		return err
 	}
-	x.file, err = loop.OpenTasks(x.root, *scud)
+	x.file, err = source.OpenTasks(x.root, *scud)
 	var missing *tasks.NotFoundError
 	switch {
 	case err == nil:
@@ -245,7 +245,7 @@ func (x *tasksPlan) listed() error {
 		return taken(x.root, x.file, "--add adds to them, or choose another --tag")
 	}
 	x.Scud.Tag = x.file.Tag()
-	board, err := view.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, x.file))
+	board, err := view.NewBoard(source.JobOf(x.root, config.Config{Scud: x.Scud}, x.file))
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (x *tasksPlan) tasks(ctx context.Context) ([]tasks.Task, error) {
 }
 
 // asked has the agent plan the tasks.
-func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (_ []tasks.Task, err error) {
+func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg config.Config) (_ []tasks.Task, err error) {
 	dir := x.home.Breakdown()
 	if err := cmp.Or(x.home.Make(atomicfile.OS()), os.MkdirAll(dir, 0o700)); err != nil {
 		return nil, err
@@ -398,7 +398,7 @@ func (x *tasksPlan) kept() string { return filepath.Join(x.home.Breakdown(), "an
 
 // workspace is where the agent reads the project. The sandbox lets it change nothing there; without one it reads a
 // copy of it.
-func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Config) (_ breakdown.Workspace,
+func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg config.Config) (_ breakdown.Workspace,
 	base gitops.Tree, free func() error, err error) {
 	fixed := []string{settingsPath(x.root, cfg)}
 	if x.file != nil {
@@ -445,7 +445,7 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	b, err := view.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, now))
+	b, err := view.NewBoard(source.JobOf(x.root, config.Config{Scud: x.Scud}, now))
 	if err != nil {
 		return err
 	}
@@ -522,7 +522,7 @@ func faulty(code int, hint string, e *breakdown.RefusedError) (found problems) {
 		lines = append(lines, fmt.Sprintf("and %d more", n))
 	}
 	for _, line := range lines {
-		found = append(found, loop.Problem{Message: line, Err: &failure{code: code, err: e}})
+		found = append(found, source.Problem{Message: line, Err: &failure{code: code, err: e}})
 	}
 	found[len(found)-1].Hint = hint
 	return found

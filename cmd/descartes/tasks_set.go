@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
@@ -68,7 +68,7 @@ func (a *app) setStatus(id, word string) error {
 // settable is a task whose status may be set by hand. A live loop takes that in when it starts its next task, like any
 // edit of the list; it has the last word on a task that is under way, and on whether one that it ended is to be done
 // again, and one in the project's folder on all.
-func (a *app) settable(file *tasks.File, c loop.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
+func (a *app) settable(file *tasks.File, c config.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
 	who, live := a.home.Owner(file)
 	if !live || workspace.Here(launch.PoolOf(a.root)) {
 		return ownTask(a.ctx(), a.home, file, c, id)
@@ -87,14 +87,14 @@ func (a *app) settable(file *tasks.File, c loop.ScudConfig, id string, to tasks.
 	return t, nil
 }
 
-func noTask(root string, file *tasks.File, c loop.ScudConfig, id string) error {
+func noTask(root string, file *tasks.File, c config.ScudConfig, id string) error {
 	return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q",
 		file.Tag(), id)
 }
 
 // ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
 // ones could not write any more.
-func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task,
+func ownTask(ctx context.Context, home store.Home, file *tasks.File, c config.ScudConfig, id string) (*tasks.Task,
 	error) {
 	if err := unowned(home, file); err != nil {
 		return nil, err

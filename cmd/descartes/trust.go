@@ -18,8 +18,8 @@ import (
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/mode"
+	"descartes/loop/source"
 	"descartes/loop/store"
 )
 
@@ -116,7 +116,7 @@ func (s *settings) demands(root string) []config.Ask {
 	}
 	c := s.Scud
 	if s.building {
-		c = loop.ScudConfig{TasksFile: mode.Open(root).Plan}
+		c = config.ScudConfig{TasksFile: mode.Open(root).Plan}
 	}
 	if strings.HasPrefix(s.verifyFrom, "front matter") {
 		all = append(all, config.Ask{Key: c.PlanPath + ": verify", Text: c.VerificationCommand,
@@ -128,7 +128,7 @@ func (s *settings) demands(root string) []config.Ask {
 	if chooseSource(io.Discard, root, &c) != nil { // a run will say why
 		return all
 	}
-	if job, _ := loop.LoadOrImport(root, loop.Config{Scud: c}); job != nil {
+	if job, _ := source.LoadOrImport(root, config.Config{Scud: c}); job != nil {
 		all = append(all, config.TaskChecks(store.Relative(root, job.File.Path()), job.Tasks())...)
 	}
 	return all
@@ -202,8 +202,8 @@ func (s *settings) untrusted(root string, more ...config.Ask) (refused *untruste
 	return refused, nil
 }
 
-func settingsPath(root string, c loop.Config) string {
-	return cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
+func settingsPath(root string, c config.Config) string {
+	return cmp.Or(c.SettingsFile, filepath.Join(root, config.SettingsFile))
 }
 
 // trusted asks the person at the terminal to trust what the settings file wants; without a terminal it refuses. Every

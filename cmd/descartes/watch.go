@@ -25,6 +25,7 @@ import (
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/view"
 	"descartes/view/tui"
@@ -270,7 +271,7 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	if a.Iteration > 0 {
 		return loop.IterationPrompt(home, launch.PoolOf(v.root), s.State, a)
 	}
-	job, found := loop.Load(v.root, s.State.Config)
+	job, found := source.Load(v.root, s.State.Config)
 	if job == nil {
 		return "", problems(found)
 	}
@@ -278,7 +279,7 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req, err := loop.NextSpec(home, s.State.ID, s.State.Tag, a.Task, a.Number, refs)
+	req, err := source.NextSpec(home, s.State.ID, s.State.Tag, a.Task, a.Number, refs)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package mode
 import (
 	"strings"
 
+	"descartes/config"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
@@ -14,7 +15,7 @@ import (
 type Listed struct {
 	loop.Plain
 	Project Project
-	Config  loop.Config
+	Config  config.Config
 	Gate    *gate.Status
 
 	before *gate.Plan

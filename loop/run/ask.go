@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
@@ -66,7 +67,7 @@ func (r *Run) raise() error {
 	if !ok {
 		return nil
 	}
-	for _, cfg := range []*loop.Config{&r.job.Config, &r.book.state.Config} {
+	for _, cfg := range []*config.Config{&r.job.Config, &r.book.state.Config} {
 		cfg.MaxIterations = max(cfg.MaxIterations, c.Caps.Iterations)
 		if cfg.MaxCostUSD > 0 {
 			cfg.MaxCostUSD = max(cfg.MaxCostUSD, c.Caps.BudgetUSD)
@@ -108,7 +109,7 @@ func (r *Run) precheck(account string) error {
 }
 
 // precheck runs it on what there is.
-func precheck(ctx context.Context, p *place, c *loop.Config, in attempt.Input,
+func precheck(ctx context.Context, p *place, c *config.Config, in attempt.Input,
 	tell func(*attempt.Step) error) (o prompt.Opinion, words, note string, res *agent.Result, err error) {
 	p.holds = prompt.Try{}
 	start := workspace.Start{Aside: strings.TrimSuffix(in.Log, ".log")}

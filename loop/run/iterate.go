@@ -18,6 +18,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
@@ -155,7 +156,7 @@ func composed(job *loop.PromptJob, it *loop.Iteration, w *words) string {
 }
 
 // input is what an attempt needs to know, but its text.
-func input(c *loop.Config, p *place, home store.Home, t prompt.Try, with config.Choice) attempt.Input {
+func input(c *config.Config, p *place, home store.Home, t prompt.Try, with config.Choice) attempt.Input {
 	in := attempt.Input{Name: fmt.Sprintf("iteration %d %d", t.Number, t.Try), All: c.AllChecks, Always: true,
 		Backend: with.Backend, Model: with.Model, Promise: c.CompletionPromise,
 		Log: home.IterationLog(p.id, t.Number, t.Try),
@@ -188,7 +189,7 @@ func checks(job *loop.PromptJob, it *loop.Iteration, history *journal.State, mas
 			}
 		}
 		for _, item := range job.Rules.Own(it) {
-			for _, own := range loop.OwnChecks(&tasks.Task{ID: item.Text, Verify: item.Verify}) {
+			for _, own := range source.OwnChecks(&tasks.Task{ID: item.Text, Verify: item.Verify}) {
 				list = append(list, attempt.Command{Check: own})
 			}
 		}

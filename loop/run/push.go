@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"descartes/config"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/scheduler/prompt"
@@ -45,6 +46,6 @@ func push(ctx context.Context, p *place) (unpushed string, line *journal.Event, 
 }
 
 // pushes reports whether the run pushes at an end.
-func pushes(c *loop.Config, out *loop.Outcome) bool {
+func pushes(c *config.Config, out *loop.Outcome) bool {
 	return c.Git.Push && out.Ending != journal.DiskFull && out.Ending != journal.BaselineFails
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -27,7 +28,7 @@ import (
 type world struct {
 	t     *testing.T
 	dir   string
-	cfg   loop.Config
+	cfg   config.Config
 	agent func(n string) agent.Result // by the iteration's number
 	check func(n string) verify.Result
 	mu    sync.Mutex
@@ -39,7 +40,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
-	w.cfg = loop.Config{Prompt: "go", CompletionPromise: "COMPLETE", MaxIterations: 6, IterationContext: true}
+	w.cfg = config.Config{Prompt: "go", CompletionPromise: "COMPLETE", MaxIterations: 6, IterationContext: true}
 	w.cfg.Checks = []verify.Check{{Run: "check"}}
 	w.cfg.Backend.Type = "generic"
 	w.agent = func(n string) agent.Result {
@@ -173,7 +174,7 @@ func TestRunEnds(t *testing.T) {
 		name  string
 		agent map[string]agent.Result // by iteration; "" is any other
 		check map[string]verify.Result
-		set   func(*loop.Config)
+		set   func(*config.Config)
 		asked string
 		want  journal.Ending
 	}{
@@ -182,14 +183,14 @@ func TestRunEnds(t *testing.T) {
 		{"one that fails its checks does not count", map[string]agent.Result{"": done},
 			map[string]verify.Result{"1": {Code: 1, Tail: "no"}}, nil, "1.1 2.1", journal.PromiseSeen},
 		{"the first exit status 0", map[string]agent.Result{"1": {End: agent.Crashed, Code: 1, Reason: "exit status 1"},
-			"": {End: agent.Finished}}, nil, func(c *loop.Config) { c.CompletionPromise = "" }, "1.1 2.1",
+			"": {End: agent.Finished}}, nil, func(c *config.Config) { c.CompletionPromise = "" }, "1.1 2.1",
 			journal.CommandSucceeded},
 		{"five crashes in a row", map[string]agent.Result{"": {End: agent.Crashed, Code: 9, Reason: "exit status 9"}}, nil,
 			nil, "1.1 2.1 3.1 4.1 5.1", journal.AgentUnusable},
 		{"a login that is refused", map[string]agent.Result{"": {End: agent.Refused, Reason: "log in"}}, nil, nil, "1.1",
 			journal.AgentUnusable},
 		{"the limit", map[string]agent.Result{"": {End: agent.Finished}}, nil,
-			func(c *loop.Config) { c.MaxIterations = 2 }, "1.1 2.1", journal.LimitReached},
+			func(c *config.Config) { c.MaxIterations = 2 }, "1.1 2.1", journal.LimitReached},
 		{"a question", map[string]agent.Result{"": {End: agent.Finished, Question: "Which one?"}}, nil, nil,
 			"1.1 2.1", journal.GateAsks},
 	} {

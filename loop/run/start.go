@@ -9,11 +9,13 @@ import (
 	"os"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
@@ -86,7 +88,7 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 		if saved.Completed {
-			return "", &loop.StaleError{Path: path}
+			return "", &source.StaleError{Path: path}
 		}
 		if *s = *saved; s.ID == "" {
 			if s.ID, err = r.home.NewID(opt.Command); err != nil {
@@ -215,7 +217,7 @@ func settingsOf(job *loop.PromptJob, where prompt.Place) prompt.Settings {
 }
 
 // accountsOf are the accounts that the run may use, best first.
-func accountsOf(c *loop.Config) (names []string) {
+func accountsOf(c *config.Config) (names []string) {
 	for _, one := range c.Choices(nil) {
 		names = append(names, one.Backend)
 	}
@@ -226,9 +228,9 @@ func accountsOf(c *loop.Config) (names []string) {
 const mostCrashes = 5
 
 // limitsOf are the limits in the settings.
-func limitsOf(c *loop.Config) prompt.Limits {
+func limitsOf(c *config.Config) prompt.Limits {
 	l := prompt.Limits{Iterations: c.MaxIterations}
-	l.USD, l.MaxWait, l.OnLimitStop = c.MaxCostUSD, seconds(c.MaxWaitSecs), c.OnLimit == loop.OnLimitStop
+	l.USD, l.MaxWait, l.OnLimitStop = c.MaxCostUSD, seconds(c.MaxWaitSecs), c.OnLimit == config.OnLimitStop
 	if c.Deadline != nil {
 		l.Deadline = *c.Deadline
 	}
@@ -302,7 +304,7 @@ func (r *Run) Close() error {
 // seat opens the slot, or the folder, in which the run works; number is the slot of a killed try, or 0.
 func (r *Run) seat(ctx context.Context, number int) error {
 	p, c := r.place, &r.job.Config
-	fixed, _ := loop.Protected(c, r.root, nil)
+	fixed, _ := source.Protected(c, r.root, nil)
 	if p.kind == prompt.Folder {
 		p.ws = workspace.NewFolder(r.tools.FS, r.root, p.dir, fixed)
 		p.runner = &attempt.Runner{Agent: r.tools.Agent, Verify: r.tools.Verify, Redact: r.tools.Redact,
@@ -342,7 +344,7 @@ func (r *Run) hand() (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := loop.ReadText(r.root, path, store.MaxHandoff)
+	text, err := source.ReadText(r.root, path, store.MaxHandoff)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

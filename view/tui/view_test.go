@@ -17,8 +17,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/gofrs/flock"
 
+	"descartes/config"
 	"descartes/internal/atomicfile"
-	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/view"
@@ -160,7 +160,7 @@ const shelf = `{"tag":"shelf","tasks":[
 
 // night is a loop over a tag in the middle of its second wave.
 func night(t *testing.T) *world {
-	w := newWorld(t, store.State{Kind: store.KindTag, Tag: "shelf", Config: loop.Config{Parallel: 2}})
+	w := newWorld(t, store.State{Kind: store.KindTag, Tag: "shelf", Config: config.Config{Parallel: 2}})
 	w.write(".scud/tasks/shelf.json", shelf)
 	usd := 0.43
 	agent := &journal.Detail{Exit: journal.Exit{End: journal.EndFinished}, Spent: journal.Spent{USD: &usd}}
@@ -207,7 +207,7 @@ func night(t *testing.T) *world {
 
 // repetition is a loop over a prompt.
 func repetition(t *testing.T) *world {
-	w := newWorld(t, store.State{Kind: store.KindPrompt, Config: loop.Config{
+	w := newWorld(t, store.State{Kind: store.KindPrompt, Config: config.Config{
 		Prompt: "Make the tests less flaky\nand fast", MaxIterations: 20}})
 	w.then(time.Second, &journal.Event{Type: journal.LoopStarted})
 	for n, words := range []string{"Created user model and its first tests, which fail on a machine with one core",

@@ -15,8 +15,8 @@ import (
 	"descartes/agent"
 	"descartes/config"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -25,7 +25,7 @@ import (
 // Project finds what the flags typed so far mean. It prints nothing.
 type Project struct {
 	Root func(*pflag.FlagSet) (string, error)
-	List func(*pflag.FlagSet) (root string, c loop.ScudConfig, err error)
+	List func(*pflag.FlagSet) (root string, c config.ScudConfig, err error)
 }
 
 // offer is what may come next after those arguments. Whatever cannot be read offers nothing: a person who types wants
@@ -182,8 +182,8 @@ func (p Project) tasks(f *pflag.FlagSet, _ []string) (out []string) {
 	return out
 }
 
-func titles(root string, c loop.ScudConfig) (out []string) {
-	if list, err := loop.OpenTasks(root, c); err == nil {
+func titles(root string, c config.ScudConfig) (out []string) {
+	if list, err := source.OpenTasks(root, c); err == nil {
 		for _, t := range list.Tasks() {
 			out = append(out, cobra.CompletionWithDesc(terminal.Clean(t.ID),
 				terminal.Fit(terminal.Clean(t.Title), 60)))
@@ -247,7 +247,7 @@ func (p Project) parts(f *pflag.FlagSet, args []string) (out []string) {
 func (p Project) backends(f *pflag.FlagSet, _ []string) []string {
 	out := agent.Names()
 	if root, err := p.Root(f); err == nil {
-		if file, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
+		if file, err := config.ReadFile(filepath.Join(root, config.SettingsFile), false); err == nil {
 			out = append(slices.Collect(maps.Keys(file.Backends)), out...)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/loop"
+	"descartes/config"
 )
 
 // offered is what a shell gets for a line whose last word is begun, of commands like ours in a project with two lists.
@@ -58,12 +58,12 @@ func project(t *testing.T) Project {
 		}
 	}
 	return Project{Root: func(*pflag.FlagSet) (string, error) { return root, nil },
-		List: func(f *pflag.FlagSet) (string, loop.ScudConfig, error) {
+		List: func(f *pflag.FlagSet) (string, config.ScudConfig, error) {
 			tag := Value(f, "tag")
 			if tag == "" {
 				tag = "alpha"
 			}
-			return root, loop.ScudConfig{Tag: tag}, nil
+			return root, config.ScudConfig{Tag: tag}, nil
 		}}
 }
 
@@ -105,7 +105,7 @@ func TestOffersNothing(t *testing.T) {
 	t.Parallel()
 	no := errors.New("unreadable")
 	p := Project{Root: func(*pflag.FlagSet) (string, error) { return "", no },
-		List: func(*pflag.FlagSet) (string, loop.ScudConfig, error) { return "", loop.ScudConfig{}, no }}
+		List: func(*pflag.FlagSet) (string, config.ScudConfig, error) { return "", config.ScudConfig{}, no }}
 	for _, line := range [][]string{{"why", ""}, {"why", "--tag", ""}, {"pause", ""}, {"resume", ""}} {
 		if got := offered(t, p, line...); got != ":36" {
 			t.Errorf("%q: %q", line, got)

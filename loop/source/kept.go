@@ -1,4 +1,4 @@
-package loop
+package source
 
 import (
 	"cmp"
@@ -25,8 +25,11 @@ type Kept struct {
 	Output          string // end of its verification's output
 }
 
-// maxKeptLines limits the output in a commit's message, besides MaxWords.
-const maxKeptLines = 40
+// Limits of the output in a commit's message.
+const (
+	maxKeptLines = 40
+	maxKept      = 4 << 10 // bytes
+)
 
 const (
 	keptIndent = "    " // so that no output line looks like a trailer
@@ -34,7 +37,8 @@ const (
 	keptSame   = "Descartes-Changed: nothing"
 )
 
-func (k *Kept) message(tag string) string {
+// Message is that of the commit that keeps it.
+func (k *Kept) Message(tag string) string {
 	var b strings.Builder
 	id := oneline.Text(k.Task)
 	unfit := ""
@@ -43,7 +47,7 @@ func (k *Kept) message(tag string) string {
 	}
 	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit,
 		oneline.Text(k.Reason))
-	lines := strings.Split(strings.TrimRight(Tail(k.Output, MaxWords), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(oneline.Last(k.Output, maxKept), "\n"), "\n")
 	if strings.TrimSpace(k.Output) != "" {
 		for _, line := range lines[max(0, len(lines)-maxKeptLines):] {
 			b.WriteString(keptIndent + oneline.Text(strings.ReplaceAll(line, "\t", keptIndent)) + "\n")
@@ -95,17 +99,17 @@ func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 	return k, true
 }
 
-// verified is 1 for an attempt that was verified and integrated, else 0.
-func (k *Kept) verified() int {
+// Verified is 1 for an attempt that was verified and integrated, else 0.
+func (k *Kept) Verified() int {
 	if (k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted)) && !k.Unfit {
 		return 1
 	}
 	return 0
 }
 
-// tellEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier
+// AddEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier
 // loop.
-func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
+func (r *SpecRequest) AddEarlier(refs []gitops.Ref, tag, loop string) {
 	if r.Attempt > 1 || r.Failure != nil {
 		return
 	}
@@ -118,11 +122,11 @@ func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
 			continue
 		}
 		// times are in seconds
-		if cmp.Or(one.When.Compare(ref.When), k.verified()-last.verified(), k.Attempt-last.Attempt) > 0 {
+		if cmp.Or(one.When.Compare(ref.When), k.Verified()-last.Verified(), k.Attempt-last.Attempt) > 0 {
 			last, ref = k, one
 		}
 	}
-	if ref.Name != "" && last.verified() == 0 {
+	if ref.Name != "" && last.Verified() == 0 {
 		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Unfit: last.Unfit,
 			Reason: strings.TrimPrefix(last.Reason, journal.NotIntegrated), Output: last.Output, Ref: ref.Name}
 	}
