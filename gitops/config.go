@@ -18,8 +18,8 @@ type setting struct{ key, value string }
 
 // readSettings asks git once; nothing later in the run reads settings again.
 func readSettings(ctx context.Context, git *cli) (set settings, own []setting, err error) {
-	ask := func(args ...string) ([]byte, error) { // with hooks: without them core.hooksPath is ours
-		return git.run(ctx, gitCall{args: append([]string{"config", "-z"}, args...), hooks: true})
+	ask := func(args ...string) ([]byte, error) { // with all that would else be set to ours
+		return git.run(ctx, gitCall{args: append([]string{"config", "-z"}, args...), hooks: true, lfs: true})
 	}
 	b, err := ask("--show-scope", "--list")
 	if err != nil {

@@ -126,6 +126,7 @@ type gitCall struct {
 	env     []string
 	stdin   []byte
 	hooks   bool
+	lfs     bool    // git-lfs may ask a server
 	warned  *string // gets standard error, if not nil
 }
 
@@ -168,7 +169,10 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	}
 	if !call.hooks { // those have the user's own PATH
 		env = append(env, outside(c.env, c.l.root))
-		argv = append(append(argv, "-c", "core.hooksPath="+os.DevNull), localLFS...)
+		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
+	}
+	if !call.lfs {
+		argv = append(argv, localLFS...)
 	}
 	argv = append(append(argv, call.options...), call.args...)
 	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
