@@ -240,8 +240,10 @@ func (s *Slot) EmptyModules() []LeftOut { return s.empty }
 
 // Modules fetches what the agent committed in submodules into the user's repositories of them, under refs with a
 // prefix, for a snapshot that names these commits. edited are those with changes that are not committed there, each
-// with the commit that keeps these under such a ref too; lost are those whose commits cannot be read.
-func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited, lost []LeftOut, err error) {
+// with the commit that keeps these under such a ref too; lost are those whose commits cannot be read, or are not to be
+// kept for what secret finds in their text.
+func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string, secret func(text string) bool) (edited,
+	lost []LeftOut, err error) {
 	if s.here || s.cli.whole {
 		return nil, nil, nil
 	}
@@ -270,7 +272,7 @@ func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited,
 		if m == nil {
 			continue
 		}
-		in, out, err := m.collectModule(ctx, n.was, refs)
+		in, out, err := m.collectModule(ctx, n.was, refs, secret)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -281,7 +283,8 @@ func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited,
 
 // collectModule is Modules for a submodule itself, whose path is "": the commit named is the one that a snapshot
 // around it has.
-func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, lost []LeftOut, err error) {
+func (s *Slot) collectModule(ctx context.Context, named, refs string, secret func(text string) bool) (edited,
+	lost []LeftOut, err error) {
 	base, err := s.base(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -295,6 +298,13 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 		return nil, []LeftOut{{"", fmt.Sprintf("its commit %s cannot be read", shortHash(named))}}, ctx.Err()
 	}
 	if tip != base {
+		said, err := s.Texts(ctx, tip)
+		if err != nil {
+			return nil, nil, err
+		}
+		if secret(said) {
+			return nil, []LeftOut{{"", fmt.Sprintf("its commit %s has a secret in its text", shortHash(tip))}}, nil
+		}
 		if err := s.SetRef(ctx, refs+tip, tip, "descartes: commit of an attempt"); err != nil {
 			return nil, nil, err
 		}
@@ -310,7 +320,7 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 	if err != nil {
 		return nil, nil, err
 	}
-	if edited, lost, err = s.Modules(ctx, files, refs); err != nil || files == want {
+	if edited, lost, err = s.Modules(ctx, files, refs, secret); err != nil || files == want {
 		return edited, lost, err
 	}
 	kept, err := s.Keep(ctx, refs+string(files), files, []string{tip}, "descartes: not committed by an attempt")

@@ -67,7 +67,8 @@ func TestSlotModules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			edited, lost, err := slot.Modules(t.Context(), tree, "refs/descartes/l/modules/")
+			edited, lost, err := slot.Modules(t.Context(), tree, "refs/descartes/l/modules/",
+				func(string) bool { return false })
 			if err != nil || paths(edited) != c.edited || paths(lost) != c.lost {
 				t.Errorf("got %v, lost %v (%v); want %q, %q", edited, lost, err, c.edited, c.lost)
 			}

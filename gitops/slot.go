@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -584,17 +585,38 @@ func (s *Slot) Commits(ctx context.Context, ref, tip string) (string, error) {
 	return tip, s.SetRef(ctx, ref, tip, "descartes: commits of an attempt")
 }
 
-// Messages are those of the commits that the agent made since Prepare, up to tip, one after the other.
-func (s *Slot) Messages(ctx context.Context, tip string) (string, error) {
+// Texts are the whole commits that the agent made since Prepare, up to tip, one after the other: messages, names,
+// whatever other headers there are, and all that once more in UTF-8 where a commit says that it is in another encoding.
+func (s *Slot) Texts(ctx context.Context, tip string) (string, error) {
 	base, err := s.base(ctx)
 	if err != nil {
 		return "", err
 	}
 	news, err := s.News(ctx, base, tip, "", "")
-	var text strings.Builder
-	for _, c := range news {
-		text.WriteString(c.Message + "\n")
+	if err != nil {
+		return "", err
 	}
+	var text strings.Builder
+	recode := false
+	for _, c := range news {
+		b, err := s.Repo.objects.readAs(c.Hash, "commit")
+		if err != nil {
+			return "", err
+		}
+		head, _, _ := bytes.Cut(b, []byte("\n\n"))
+		recode = recode || bytes.Contains(head, []byte("\nencoding "))
+		text.Write(b)
+		text.WriteByte('\n')
+	}
+	if !recode {
+		return text.String(), nil
+	}
+	args := []string{"log", "--format=%an %ae %cn %ce%n%B", "--encoding=UTF-8", "--no-show-signature", tip}
+	if base != "" {
+		args = append(args, "^"+base)
+	}
+	b, err := s.cli.run(ctx, gitCall{args: args})
+	text.Write(b)
 	return text.String(), err
 }
 

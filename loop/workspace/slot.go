@@ -226,11 +226,13 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		}
 	case err != nil:
 		return notes, gitErr("collect the commits of the "+who, err)
-	case secret && !s.told[tip]:
-		s.told[tip] = true
-		notes = append(notes, "a commit of the "+who+
-			" has a secret in its message: its files are kept, its own commits are not")
-	case tip != "" && !secret:
+	case secret:
+		if s.commits = ""; !s.told[tip] {
+			s.told[tip] = true
+			notes = append(notes, "a commit of the "+who+
+				" has a secret in its message, author or another header: its files are kept, its own commits are not")
+		}
+	case tip != "":
 		s.commits = tip
 	}
 	return notes, nil
@@ -247,12 +249,15 @@ func (s *Slot) collect(ctx context.Context, tip string) (last string, secret boo
 	if err != nil || last == "" || s.pool.opt.Redact == nil {
 		return last, false, err
 	}
-	said, err := s.git.Messages(ctx, last)
-	if secret = err == nil && s.pool.opt.Redact.Text(said) != said; secret {
+	said, err := s.git.Texts(ctx, last)
+	if secret = err == nil && s.secret(said); secret {
 		err = s.pool.opt.Repo.DeleteRefs(ctx, s.ref("commits"))
 	}
 	return last, secret, err
 }
+
+// secret reports whether a text has a secret in it.
+func (s *Slot) secret(text string) bool { return s.pool.opt.Redact.Text(text) != text }
 
 // Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is
 // somebody else.
@@ -372,13 +377,14 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 
 // modules collects what was committed in submodules, and names what was not.
 func (s *Slot) modules(ctx context.Context, r *Result) error {
-	edited, lost, err := s.git.Modules(ctx, r.After, "refs/descartes/"+cmp.Or(s.pool.opt.Loop, "pool")+"/modules/")
+	edited, lost, err := s.git.Modules(ctx, r.After, "refs/descartes/"+cmp.Or(s.pool.opt.Loop, "pool")+"/modules/",
+		s.secret)
 	r.Nested = nil
 	for _, m := range edited {
 		r.Nested = append(r.Nested, fmt.Sprintf("%s (kept: git -C %s merge --ff-only %.12s)", m.Path, m.Path, m.Why))
 	}
 	if len(lost) > 0 {
-		s.lost = cmp.Or(s.lost, "submodules cannot be read: "+Reasons(lost))
+		s.lost = cmp.Or(s.lost, "submodules cannot be taken: "+Reasons(lost))
 	}
 	return err
 }

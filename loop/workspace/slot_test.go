@@ -13,6 +13,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/redact"
 )
 
 // project is a git repository driven by the real git, with slots.
@@ -145,6 +146,60 @@ func TestSlot(t *testing.T) {
 	}
 	p.sh(p.dir, "git reflog expire --expire=now --all; git gc -q --prune=now")
 	p.sh(s.Tree(), "git fsck; git log; git diff HEAD~1")
+}
+
+// An attempt's own commits are not kept where one says a secret in whatever part of it; its files are. Those of a
+// submodule, which its files name, fail it.
+func TestSlotKeepsNoSecret(t *testing.T) {
+	t.Parallel()
+	const key = "tok-é0123456789"
+	const commit = "echo work >>a; git add a; git commit -qm mine"
+	const header = "h=$(git cat-file commit HEAD | sed '/^committer/a %s' | git hash-object -t commit -w --stdin); git reset -q $h"
+	for name, script := range map[string]string{
+		"none":      commit,
+		"message":   commit + "; git commit -q --amend -m 'with " + key + "'",
+		"earlier":   "git commit -q --allow-empty -m " + key + "; " + commit,
+		"author":    commit + "; git commit -q --amend --no-edit --author='" + key + " <a@b.c>'",
+		"e-mail":    commit + "; git commit -q --amend --no-edit --author='a <" + key + "@b.c>'",
+		"committer": commit + "; GIT_COMMITTER_NAME=" + key + " git commit -q --amend --no-edit",
+		"header":    commit + "; " + strings.ReplaceAll(header, "%s", "note "+key),
+		"encoding":  commit + "; git -c i18n.commitEncoding=ISO-8859-1 commit -q --amend -m $(printf '" + key + "' | iconv -f UTF-8 -t ISO-8859-1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, "")
+			p.opt.Redact = redact.New([]string{key})
+			s := p.take(NewPool(p.opt), 0)
+			p.prepare(s, Start{})
+			p.sh(s.Tree(), script)
+			r, notes := p.result(s, "")
+			kept := strings.TrimSpace(p.sh(p.dir, "git log --format=%H --glob=refs/descartes --not main -- a"))
+			if secret := name != "none"; secret != (r.Commits == "") || secret != (len(notes) == 1) ||
+				secret && p.sh(p.dir, "git for-each-ref --format='%(objectname)' | xargs -n1 git log --format=%B%an%ae%cn | grep -c tok- || true") != "0\n" {
+				t.Errorf("commits %q, notes %q, kept %s", r.Commits, notes, kept)
+			}
+			if got := paths(r.Changed); !slices.Equal(got, []string{"M a"}) {
+				t.Errorf("changed: %v", got)
+			}
+			p.sh(s.Tree(), "git commit -q --allow-empty -m later")
+			if _, again := p.result(s, ""); name != "none" && len(again) != 1 {
+				t.Errorf("of the next tip it says %q", again)
+			}
+		})
+	}
+	p := newProject(t, "git init -q -b main ../lib; cd ../lib; echo l >l; git add l; git commit -qm lib; cd ../project; git -c protocol.file.allow=always submodule add -q ../lib lib; git commit -qm sub")
+	p.opt.Redact = redact.New([]string{key})
+	s := p.take(NewPool(p.opt), 0)
+	p.prepare(s, Start{})
+	p.sh(s.Tree(), "cd lib; echo x >x; git add x; git commit -qm "+key)
+	r, _ := p.result(s, "")
+	if want := "submodules cannot be taken: lib (its commit "; !strings.Contains(r.Lost, want) ||
+		!strings.Contains(r.Lost, "has a secret in its text") {
+		t.Errorf("lost %q, want %q", r.Lost, want)
+	}
+	if got := p.sh(p.dir, "git -C lib for-each-ref refs/descartes"); got != "" {
+		t.Errorf("kept: %s", got)
+	}
 }
 
 // Two pools, as of two runs, never share a slot; what a run leaves is used by the next.
