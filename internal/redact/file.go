@@ -32,7 +32,7 @@ func (m *Redactor) Log(path string, from, most int64) (left int64, err error) {
 	if most > 0 && size > from+most+slack {
 		around := int64(slack) // what is masked besides what stays: a secret may lie across the cut
 		if m != nil {
-			around += 4 * int64(m.longest)
+			around += max(4*int64(m.longest), maxPainted)
 		}
 		if cut := head + around; cut < size-most/2-around {
 			if end, err = splice(f, cut, size-most/2-around, size, ""); err != nil {
@@ -96,8 +96,8 @@ func (m *Redactor) open(path string, from, most int64) (f *os.File, begin, size 
 	return f, from, size, nil
 }
 
-// overwrite masks a file from an offset on. Chunks overlap by what a needle may have in the one before. The buffer
-// keeps what the file held, so that a needle is found that shares bytes with a masked one.
+// overwrite masks a file from an offset on. Chunks overlap by what a needle may have in the one before, colours
+// included. The buffer keeps what the file held, so that a needle is found that shares bytes with a masked one.
 func (m *Redactor) overwrite(f *os.File, from, size int64) error {
 	buf := make([]byte, min(max(chunk, 4*int64(m.longest)), max(size-from, 512)))
 	stars := bytes.Repeat([]byte{'*'}, min(len(buf), 4<<10))
@@ -109,7 +109,8 @@ func (m *Redactor) overwrite(f *os.File, from, size int64) error {
 			return err
 		}
 		have := buf[:kept+n]
-		spans = m.find(have, spans[:0])
+		u := unpaint(have)
+		spans = m.find(have, u, spans[:0])
 		for _, s := range spans {
 			crash.Point("mask")
 			for s.from < s.to {
@@ -123,7 +124,7 @@ func (m *Redactor) overwrite(f *os.File, from, size int64) error {
 		if n == 0 || err == io.EOF {
 			return nil
 		}
-		kept = min(len(have), m.longest-1)
+		kept = len(have) - m.reread(have, u)
 		copy(buf, have[len(have)-kept:])
 		at += int64(len(have) - kept)
 	}
@@ -150,11 +151,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if w.lead > 0 {
 		spans = append(spans, span{0, w.lead})
 	}
-	found := w.mask.find(all, nil)
+	u := unpaint(all)
+	found := w.mask.find(all, u, nil)
 	for _, s := range found {
 		spans = add(spans, s)
 	}
-	hold := w.mask.unended(all)
+	hold := w.mask.unended(all, u)
 	tail := bytes.Clone(all[hold:])
 	lead := 0
 	for _, s := range spans {
@@ -179,11 +181,11 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// unended is where the first needle may begin that b does not hold the end of; len(b) if none.
-func (m *Redactor) unended(b []byte) int {
+// unended is where the first needle may begin that b, which is u unpainted, does not hold the end of; len(b) if none.
+func (m *Redactor) unended(b []byte, u unpainted) int {
 	most := len(b)
 	if m.folded != nil {
-		most = min(m.folded.openFolded(b, m.longest), m.openPainted(b))
+		most = min(m.folded.openFolded(b, m.longest), m.openPainted(b, u))
 	}
 	return min(most, m.begun(b))
 }

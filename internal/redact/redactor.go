@@ -14,9 +14,9 @@ const MinLength = 8
 // Redactor finds a set of values in all their forms. A nil *Redactor finds nothing and costs nothing. It is
 // safe for concurrent use.
 type Redactor struct {
-	needles [][]byte // longest first
-	window  int      // length of the shortest one, at most 255
-	longest int
+	needles [][]byte            // longest first
+	window  int                 // length of the shortest one, at most 255
+	longest int                 // with breaks in it, and without colours
 	shift   [1 << 16]uint8      // by two bytes: how far the window may move
 	ending  map[uint16][][]byte // needles by the last two bytes of their window, longest first
 	begins  [256]bool           // first bytes of needles
@@ -35,11 +35,9 @@ func New(values []string) *Redactor {
 	if m == nil {
 		return nil
 	}
-	inColour := m.longest + maxPaint
 	if m.folded = newMask(broken); m.folded != nil {
 		m.longest = max(m.longest, 2*m.folded.longest+maxIndent)
 	}
-	m.longest = max(m.longest, inColour)
 	return m
 }
 
@@ -81,11 +79,11 @@ func blockOf(a, b byte) uint16 { return uint16(a) | uint16(b)<<8 }
 // span is a part of a text that is to be masked.
 type span struct{ from, to int }
 
-// find lists what is to be masked in b, in order and joined where it touches: every occurrence of every needle,
-// also of those that overlap, and those with a line break or a colour within.
-func (m *Redactor) find(b []byte, spans []span) []span {
+// find lists what is to be masked in b, which is u unpainted, in order and joined where it touches: every occurrence of
+// every needle, also of those that overlap, and those with a line break or a colour within.
+func (m *Redactor) find(b []byte, u unpainted, spans []span) []span {
 	plain := m.search(b, spans)
-	all := m.findPainted(b, plain)
+	all := m.findPainted(u, plain)
 	if m.folded != nil {
 		all = m.folded.findFolded(b, all)
 	}
@@ -131,7 +129,7 @@ func (m *Redactor) Bytes(b []byte) []byte {
 	if m == nil {
 		return b
 	}
-	for _, s := range m.find(b, nil) {
+	for _, s := range m.find(b, unpaint(b), nil) {
 		fill(b[s.from:s.to])
 	}
 	return b
@@ -143,7 +141,7 @@ func (m *Redactor) Text(s string) string {
 		return s
 	}
 	b := []byte(s)
-	spans := m.find(b, nil)
+	spans := m.find(b, unpaint(b), nil)
 	if spans == nil {
 		return s
 	}
