@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -336,10 +337,15 @@ func (r *Repo) holdsOther(m *move, dir string) (other bool) {
 	return other || err != nil
 }
 
-// closed is a *RefusedError where a folder does not let its files be replaced: git would find that out half-way.
+// closed is a *RefusedError where a folder does not let its files be replaced, or a file is not to be changed at all
+// (chattr +i): git would find that out half-way.
 func (r *Repo) closed(m *move) error {
 	open := map[string]bool{".": false}
 	for _, name := range sortedKeys(m.moves) {
+		if m.moves[name].was.mode != 0 && oscall.Immutable(filepath.Join(r.l.root, name)) {
+			return &RefusedError{Reason: name + " is immutable, and the commit changes it: nothing was moved",
+				Hint: "chattr -ia " + shellWord(name) + " (chflags nouchg on macOS), then try again"}
+		}
 		dir := path.Dir(name)
 		for dir != "." && !isFolder(filepath.Join(r.l.root, dir)) { // it is to come
 			dir = path.Dir(dir)
@@ -370,24 +376,79 @@ func (r *Repo) carryOut(ctx context.Context, m *move, ref *heldRef) ([]LeftOut, 
 		return nil, err
 	}
 	crash.Point("git: index ahead of the files")
+	was := m.was
 	if len(m.moves) > 0 { // else git trips over a file in a folder's place
+		gone := r.goes(m)
 		call := gitCall{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(m.from), string(m.to)}}
 		err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
+		if err == nil {
+			if err = r.goneFrom(gone); err != nil { // the index has moved
+				was = m.before()
+			}
+		}
 	}
 	if err == nil {
 		crash.Point("git: files moved forward")
 		return nil, ref.commit() // where that fails, the next call does it
 	}
 	ctx = context.WithoutCancel(ctx)
-	back := r.onIndex(ctx, func() error { return r.cli.refresh(ctx, m.was) })
+	back := r.onIndex(ctx, func() error { return r.cli.refresh(ctx, was) })
 	if back == nil {
 		back = r.carry(ctx, m.moves, "")
+	}
+	if _, ok := errors.AsType[*RefusedError](err); ok && back == nil {
+		return nil, err
 	}
 	if refused, ok := errors.AsType[*gitError](err); ok && back == nil {
 		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said,
 			Hint: "nothing was moved; commit or stash what was changed there, and try again"}
 	}
 	return nil, errors.Join(err, back)
+}
+
+// goes are the files that a move removes.
+func (r *Repo) goes(m *move) map[string]fs.FileInfo {
+	gone := map[string]fs.FileInfo{}
+	for name, s := range m.moves {
+		if fi, err := r.root.Lstat(name); err == nil && s.is.mode == 0 && !fi.IsDir() {
+			gone[name] = fi
+		}
+	}
+	return gone
+}
+
+// goneFrom is a *RefusedError where one of these files is still there and cannot be removed. Git only warns of it: of
+// another's file in a folder with the sticky bit, of one on which something is mounted.
+func (r *Repo) goneFrom(files map[string]fs.FileInfo) error {
+	for _, name := range sortedKeys(files) {
+		was := files[name]
+		now, err := r.root.Lstat(name)
+		if err != nil || now.Mode() != was.Mode() || !now.ModTime().Equal(was.ModTime()) || !os.SameFile(now, was) {
+			continue // what came since is the commit's, or the user's; it may have the number of what went
+		}
+		if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &RefusedError{Reason: fmt.Sprintf("%s cannot be removed (%v), and the commit removes it: nothing was moved",
+				name, reason(err)), Hint: "see that you can remove " + shellWord(name) + ", then try again"}
+		}
+	}
+	return nil
+}
+
+// reason is why a call on a file failed, without the file's name.
+func reason(err error) error {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return at.Err
+	}
+	return err
+}
+
+// before is what the index said at the paths of the move.
+func (m *move) before() map[string]treeItem {
+	was := maps.Clone(m.was)
+	for name, s := range m.moves {
+		was[name] = s.was
+	}
+	return was
 }
 
 // refresh makes the index say something at paths, and look again at files of which only the times have changed.

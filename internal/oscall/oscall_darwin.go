@@ -10,3 +10,11 @@ func ProgramName(pid int) string {
 	}
 	return unix.ByteSliceToString(p.Proc.P_comm[:])
 }
+
+// Immutable reports whether a file is marked as one that nobody changes or removes (chflags uchg, and the like). Links
+// are not followed.
+func Immutable(path string) bool {
+	const marks = 0x2 | 0x4 | 0x20000 | 0x40000 // UF_IMMUTABLE, UF_APPEND, SF_IMMUTABLE, SF_APPEND
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Flags&marks != 0
+}

@@ -50,3 +50,11 @@ func Sync(f *os.File) error {
 
 // Mkfifoat makes a FIFO in an open directory.
 func Mkfifoat(dir int, name string, mode uint32) error { return unix.Mkfifoat(dir, name, mode) }
+
+// Immutable reports whether a file is marked as one that nobody changes or removes (chattr +i, or +a), not even root.
+// Links are not followed.
+func Immutable(path string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &st)
+	return err == nil && st.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0
+}

@@ -51,6 +51,9 @@ func Flock(int, int) error { return errors.ErrUnsupported }
 // Writable does not know.
 func Writable(string) error { return nil }
 
+// Immutable does not know.
+func Immutable(string) bool { return false }
+
 // Free is what a program may still write below a folder, in bytes.
 func Free(dir string) (int64, error) {
 	name, err := windows.UTF16PtrFromString(dir)
