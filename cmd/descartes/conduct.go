@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +35,28 @@ import (
 	"descartes/view/print"
 )
 
+// prepare is launch.Prepare, which a signal ends with what it has started: git may wait for a remote, or for a hook.
+func prepare(ctx context.Context, w launch.Want) (*launch.Run, launch.Problems, error) {
+	var signals []os.Signal
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	if len(signals) == 0 { // NotifyContext would take that for all there are
+		r, found := launch.Prepare(ctx, w)
+		return r, found, nil
+	}
+	ctx, stop := signal.NotifyContext(ctx, signals...)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the next one ends us at once
+	r, found := launch.Prepare(ctx, w)
+	if ctx.Err() == nil {
+		return r, found, nil
+	}
+	return r, nil, interrupted(ctx, "interrupted while starting, nothing was started")
+}
+
 // execute prepares a run of any kind, does it, and reports.
 func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	ctx := cmd.Context()
@@ -41,9 +65,12 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	defer p.close()
 	w = s.want(cmd, w)
 	w.Fetches = !s.DryRun
-	r, found := launch.Prepare(ctx, w)
+	r, found, err := prepare(ctx, w)
 	defer r.Close()
 	p.text.redact = r.Redact
+	if err != nil {
+		return err
+	}
 	if len(found) > 0 {
 		return cmp.Or(s.reportIdle(r, p, problems(found)), error(problems(found)))
 	}

@@ -132,14 +132,14 @@ type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// interrupted is why a command that a signal ended has no result. ctx is of signal.NotifyContext, whose cause only has
-// the signal's name.
-func interrupted(ctx context.Context) error {
+// interrupted says that a signal ended a command. ctx is of signal.NotifyContext, whose cause only has the signal's
+// name.
+func interrupted(ctx context.Context, text string) error {
 	code := exitInterrupted
 	if strings.HasPrefix(context.Cause(ctx).Error(), syscall.SIGTERM.String()) {
 		code = exitTerminated
 	}
-	return &failure{code: code, err: errors.New("interrupted: nothing is written")}
+	return &failure{code: code, err: errors.New(text)}
 }
 
 // printError prints what is wrong, and returns the exit status.

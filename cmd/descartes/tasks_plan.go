@@ -145,7 +145,7 @@ func (x *tasksPlan) run(document string) (err error) {
 		err = x.offer(ctx, list)
 	}
 	if ctx.Err() != nil {
-		return interrupted(ctx)
+		return interrupted(ctx, "interrupted: nothing is written")
 	}
 	return err
 }
