@@ -29,6 +29,7 @@ import (
 	"descartes/loop/mode"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -661,7 +662,7 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		if r.Tag != nil {
 			done = func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done }
 		}
-		if err := loop.CanBegin(ctx, r.Repo, ref, r.Name(), done); err != nil {
+		if err := trunk.CanBegin(ctx, r.Repo, ref, r.Name(), done); err != nil {
 			return err
 		}
 	}
@@ -750,7 +751,7 @@ func (r *Run) pushBranch(ctx context.Context) error {
 			return err
 		}
 	}
-	p := loop.Pushing{Branch: ref, Tag: r.Name()}
+	p := trunk.Pushing{Branch: ref, Tag: r.Name()}
 	loops, err := store.NewHome(r.Root).Of(p.Tag)
 	if err != nil {
 		return err
@@ -808,23 +809,23 @@ func (r *Run) fetch(ctx context.Context, branch, list string) error {
 
 // fetchTrunk takes over what a run elsewhere verified over the tag and could not commit: it counts as done.
 func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
-	trunk := store.TagTrunkRef(r.Name())
-	ours, err := r.Repo.RefCommit(trunk)
+	ref := store.TagTrunkRef(r.Name())
+	ours, err := r.Repo.RefCommit(ref)
 	if err != nil || ours != "" { // of a run in this clone, whose list shows what it did
 		return err
 	}
-	theirs, err := r.Repo.FetchRef(ctx, remote, trunk)
+	theirs, err := r.Repo.FetchRef(ctx, remote, ref)
 	if err != nil {
-		return cannotFetch(remote, trunk, err)
+		return cannotFetch(remote, ref, err)
 	}
 	if theirs == "" {
 		return nil
 	}
-	if err := r.Repo.MoveRef(ctx, trunk, "", theirs, "descartes: fetched"); err != nil {
+	if err := r.Repo.MoveRef(ctx, ref, "", theirs, "descartes: fetched"); err != nil {
 		return err
 	}
-	at, loose, err := loop.Elsewhere(ctx, r.Repo, branch, r.Name())
-	if err != nil || at != trunk {
+	at, loose, err := trunk.Elsewhere(ctx, r.Repo, branch, r.Name())
+	if err != nil || at != ref {
 		return err
 	}
 	var done []tasks.Task
@@ -834,7 +835,7 @@ func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
 	r.Tag.GoOn(done)
 	r.loose = true
 	r.note("goes on from what an earlier run verified and did not commit: task %s, which %s has", oneline.List(loose),
-		trunk)
+		ref)
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"descartes/loop/lab"
 	"descartes/loop/run"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 )
 
@@ -238,12 +239,12 @@ func (r *Run) Elsewhere(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	switch ref, loose, err := loop.Elsewhere(ctx, repo, branch, r.Name()); {
+	switch ref, loose, err := trunk.Elsewhere(ctx, repo, branch, r.Name()); {
 	case err != nil || ref == "":
 		return ""
 	case len(loose) > 0:
-		return "not committed: " + loop.KeptAs(loose, ref) + "; to bring it here: " + repo.Merging(ctx, ref)
+		return "not committed: " + trunk.KeptAs(loose, ref) + "; to bring it here: " + repo.Merging(ctx, ref)
 	default:
-		return "commits: " + loop.OnBranch(ref, repo.Merging(ctx, ref))
+		return "commits: " + trunk.OnBranch(ref, repo.Merging(ctx, ref))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
@@ -33,7 +34,7 @@ func (w *taskWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 		if err == nil {
 			var met []gitops.Conflict
 			if merged, met, err = w.run.tools.Repo.MergeTrees(w.run.ctx, base, u.base, work); len(met) > 0 {
-				why, merged = (&Fate{Unit: t.ID, Conflicts: met}).Reason(), u.base
+				why, merged = (&trunk.Fate{Unit: t.ID, Conflicts: met}).Reason(), u.base
 			}
 		}
 		if err != nil {

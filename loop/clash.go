@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
-	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/safename"
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/verify"
 )
 
@@ -28,7 +27,7 @@ func (w *taskWork) merge(u *unit, f journal.Failure) error {
 		return err
 	}
 	var tip string
-	w.run.say(func() { tip, u.base = w.run.trunk.tip, w.run.trunk.tree })
+	w.run.say(func() { tip, u.base = w.run.trunk.Tip, w.run.trunk.Tree })
 	w.run.tools.Repo.AwaitGC(w.run.ctx)
 	tree, met, err := w.run.tools.Repo.Merge(w.run.ctx, tip, commit)
 	if err == nil && len(met) == 0 && len(f.Clash) > 0 && u.round == nil {
@@ -56,7 +55,7 @@ func (w *taskWork) merge(u *unit, f journal.Failure) error {
 // putBack makes the tasks ready again whose work no commit has. The ref of each names a new commit of its work: one
 // that was in the chain would bring nothing any more.
 // Those that has names stay. It reports false for a prompt, where a person has to bring the two together. It is slow.
-func (t *trunk) putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error) {
+func (t *mainline) putBack(ctx context.Context, fate *trunk.Fate, head string, has []string) (bool, error) {
 	if t.run.job == nil {
 		return false, nil
 	}
@@ -68,7 +67,7 @@ func (t *trunk) putBack(ctx context.Context, fate *Fate, head string, has []stri
 	t.run.say(func() { verified = t.run.history.Verified() })
 	for _, v := range verified {
 		unit := v.Task
-		if v.Ref == "" || !slices.Contains(t.units, unit) || slices.Contains(has, unit) {
+		if v.Ref == "" || !slices.Contains(t.Units, unit) || slices.Contains(has, unit) {
 			continue
 		}
 		kept, err := t.run.tools.Repo.RefCommit(v.Ref)
@@ -88,7 +87,7 @@ func (t *trunk) putBack(ctx context.Context, fate *Fate, head string, has []stri
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task,
 			Title: t.run.job.Title(v.Task), Attempt: v.Attempt}, Tree: string(base),
-			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(),
+			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.Paths(),
 			Detail: &journal.Detail{Checked: journal.Checked{Output: Tail(fate.Detail(), MaxWords)}}}
 		if err := t.run.tell(e); err != nil {
 			return false, err
@@ -119,7 +118,7 @@ func (w *taskWork) judgeMarks(u *unit) error {
 	}
 	var left []string
 	for _, path := range u.marked {
-		if marked(now, path) && !marked(was, path) && !slices.Contains(left, path) {
+		if trunk.Marked(now, path) && !trunk.Marked(was, path) && !slices.Contains(left, path) {
 			left = append(left, path)
 		}
 	}
@@ -128,20 +127,6 @@ func (w *taskWork) judgeMarks(u *unit) error {
 	}
 	return nil
 }
-
-// marked reports whether a file has git's conflict markers.
-func marked(c *gitops.Contents, path string) bool {
-	file, err := c.File(path, maxMarked)
-	if err != nil || file == nil {
-		return false
-	}
-	text := "\n" + string(file.Data)
-	at := strings.Index(text, "\n<<<<<<< ")
-	return at >= 0 && strings.Contains(text[at:], "\n>>>>>>> ")
-}
-
-// maxMarked is the largest file, in bytes, that is searched for conflict markers.
-const maxMarked = 4 << 20
 
 // apart leaves out the tasks whose work conflicted at a file at which that of a running task did too: together they
 // would only meet again.

@@ -11,8 +11,8 @@ import (
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/crash"
-	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -29,7 +29,7 @@ type waves struct {
 
 // uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
 func (w *waves) uncommitted(wave int) bool {
-	return slices.ContainsFunc(w.run.trunk.units, func(id string) bool { return w.run.waveOf(id) == wave }) ||
+	return slices.ContainsFunc(w.run.trunk.Units, func(id string) bool { return w.run.waveOf(id) == wave }) ||
 		slices.ContainsFunc(w.run.history.GivenUp(), func(b *journal.Event) bool { return b.Wave == wave })
 }
 
@@ -50,7 +50,7 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	if err := w.pass(ln, number); err != nil {
 		return err
 	}
-	done := slices.Clone(w.run.trunk.units)
+	done := slices.Clone(w.run.trunk.Units)
 	var verified []*journal.VerifiedTask
 	w.run.say(func() {
 		for _, v := range w.run.history.Verified() {
@@ -65,15 +65,8 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	var subject string
 	var what gitops.Wave
 	w.run.say(func() {
-		var blocked []*journal.Event
-		for _, e := range w.run.history.GivenUp() {
-			if e.Wave == number && !(w.perTask() && len(done) == 1) &&
-				w.run.job.Graph.Status(e.Task) == tasks.Blocked {
-				blocked = append(blocked, e)
-			}
-		}
-		subject = w.subject(wave, done)
-		what.Message = w.run.tools.Redact.Text(w.message(subject, number, done, blocked))
+		says := w.says(wave, done)
+		subject, what.Message = says.Line(), w.run.tools.Redact.Text(says.Message())
 	})
 	crash.Point("before-wave-commit")
 	cctx, over := w.run.stop.committing(w.run.config.Deadline)
@@ -97,7 +90,7 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 		return nil
 	}
 	e := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)},
-		Commit: c.Hash, Tree: string(w.run.trunk.tree), Tasks: done, Message: subject}
+		Commit: c.Hash, Tree: string(w.run.trunk.Tree), Tasks: done, Message: subject}
 	if w.perTask() && len(done) == 1 {
 		e.Task = done[0]
 	}
@@ -147,76 +140,40 @@ func written(l *Loop) map[string][]byte {
 	return files
 }
 
-// subject is the template from the settings, the title of the one task whose commit it is, or says how far a wave is:
-// complete if all its tasks are done except those a person set aside. A commit that only records given-up tasks adds
-// no feature. A wave of which something was committed before, as a run stopped, continues.
-func (w *waves) subject(wave scheduler.Wave, units []string) string {
-	if t := w.run.config.Git.CommitTemplate; t != "" {
-		return oneline.Text(config.Names{Iteration: w.run.history.Iteration, Wave: wave.Number, Tag: w.run.state.Tag,
-			At: w.run.tools.Now()}.Expand(t))
+// says is what the commit of a wave says that brings the work on some tasks.
+func (w *waves) says(wave scheduler.Wave, units []string) trunk.Wave {
+	says := trunk.Wave{Loop: w.run.state.ID, Tag: w.run.state.Tag, Number: wave.Number, PerTask: w.perTask()}
+	for _, id := range units {
+		a := w.run.history.VerifiedBy(id, w.run.tools.Now())
+		says.Brings = append(says.Brings, trunk.Item{ID: id, Title: w.run.job.Title(id),
+			Accepted: a != nil && a.Outcome() == string(journal.Accepted)})
 	}
-	if w.perTask() && len(units) == 1 {
-		return fmt.Sprintf("feat(%s): %s", w.run.state.Tag, oneline.Text(w.run.job.Title(units[0])))
+	for _, e := range w.run.history.GivenUp() {
+		if e.Wave == wave.Number && !(says.PerTask && len(units) == 1) &&
+			w.run.job.Graph.Status(e.Task) == tasks.Blocked {
+			says.Blocked = append(says.Blocked, trunk.Item{ID: e.Task, Title: e.Title})
+		}
 	}
-	done, of := 0, 0
 	for _, id := range wave.Tasks {
 		switch s := w.run.job.Graph.Status(id); {
 		case s == tasks.Done:
-			done++
-			of++
+			says.Done++
+			says.Of++
 		case !s.SetAside():
-			of++
+			says.Of++
 		}
 	}
-	kind, more := "feat", ""
-	if len(units) == 0 {
-		kind = "chore"
+	says.Continued = slices.ContainsFunc(w.run.history.WaveCommits,
+		func(c journal.WaveCommit) bool { return c.Wave == wave.Number })
+	if t := w.run.config.Git.CommitTemplate; t != "" {
+		says.Subject = config.Names{Iteration: w.run.history.Iteration, Wave: wave.Number, Tag: w.run.state.Tag,
+			At: w.run.tools.Now()}.Expand(t)
 	}
-	if slices.ContainsFunc(w.run.history.WaveCommits, func(c journal.WaveCommit) bool {
-		return c.Wave == wave.Number
-	}) && !w.perTask() {
-		more = " continued"
-	}
-	switch what := fmt.Sprintf("%s(%s): ", kind, w.run.state.Tag); {
-	case done == of && more != "":
-		return fmt.Sprintf("%scomplete wave %d (continued)", what, wave.Number)
-	case done == of:
-		return fmt.Sprintf("%scomplete wave %d", what, wave.Number)
-	case done == 0:
-		return fmt.Sprintf("%swave %d blocked", what, wave.Number)
-	default:
-		return fmt.Sprintf("%swave %d%s, %d of %d tasks", what, wave.Number, more, done, of)
-	}
-}
-
-func (w *waves) message(subject string, number int, done []string, blocked []*journal.Event) string {
-	var b strings.Builder
-	b.WriteString(subject + "\n\n")
-	for _, id := range done {
-		how := ""
-		if a := w.run.history.VerifiedBy(id, w.run.tools.Now()); a != nil && a.Outcome() == string(journal.Accepted) {
-			how = " (accepted)"
-		}
-		fmt.Fprintf(&b, "- %s %s%s\n", id, oneline.Text(w.run.job.Title(id)), how)
-	}
-	for _, e := range blocked { // why is in the report
-		fmt.Fprintf(&b, "- %s %s (blocked)\n", e.Task, oneline.Text(e.Title))
-	}
-	b.WriteString("\n" + strings.Join(waveTrailers(w.run.state.ID, w.run.state.Tag, number, done), "\n") + "\n")
 	if w.run.config.Git.CostTrailer {
-		cost := w.costOf(done)
-		fmt.Fprintf(&b, "Descartes-Cost: %s\n", cost.Text())
+		cost := w.costOf(units)
+		says.Cost = cost.Text()
 	}
-	return b.String()
-}
-
-// waveTrailers are the trailers that identify a wave's commit.
-func waveTrailers(loop, tag string, number int, done []string) []string {
-	lines := []string{"Descartes-Loop: " + loop, fmt.Sprintf("Descartes-Wave: %d", number)}
-	for _, id := range done {
-		lines = append(lines, gitops.Named{Tag: tag, Task: id}.Trailer())
-	}
-	return lines
+	return says
 }
 
 // gitErr marks an error as git's refusal, so that the run ends with that and not with an internal error.

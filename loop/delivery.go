@@ -17,6 +17,7 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 )
 
@@ -197,7 +198,7 @@ func (w *delivery) commit(ctx context.Context, u *unit) error {
 	if w.prompt.gate.unfit(u) != "" {
 		return nil // the next iteration continues from it
 	}
-	if work.After == u.it.base && len(w.run.trunk.units) == 0 {
+	if work.After == u.it.base && len(w.run.trunk.Units) == 0 {
 		return w.run.worker.bringNamed(ctx, u)
 	}
 	if err := w.commitSlot(ctx, u); err != nil {
@@ -211,19 +212,19 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	t, gctx := w.run.trunk, context.WithoutCancel(ctx)
 	t.unchecked = !w.prompt.job.Rules.Checks(u.it)
 	tree := u.res.Work.After
-	unit := iterationUnit(strconv.Itoa(u.it.Number))
+	unit := trunk.IterationUnit(strconv.Itoa(u.it.Number))
 	t.kept = w.tryRef(u.it)
 	made, err := w.keepIteration(gctx, u, u.it.Number, tree)
 	if err != nil {
 		return err
 	}
-	from := t.at(u.it.base)
-	if from.tree != u.it.base {
+	from := t.At(u.it.base)
+	if from.Tree != u.it.base {
 		if tree, made, err = w.without(gctx, u, tree); err != nil {
 			return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 		}
 	}
-	fates, err := t.fold(gctx, u.lane, []Candidate{{Unit: unit, Subject: unit, From: from.hash, Commit: made,
+	fates, err := t.fold(gctx, u.lane, []trunk.Candidate{{Unit: unit, Subject: unit, From: from.Hash, Commit: made,
 		Tree: tree}})
 	if err != nil {
 		return err
@@ -232,7 +233,7 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(ctx, fate))
 	}
 	if owed := w.run.history.Prompt.Owed; owed != "" && owed != string(u.it.base) {
-		u.it.owed = t.tree
+		u.it.owed = t.Tree
 	}
 	head, err := t.head(gctx)
 	if err != nil {
@@ -261,7 +262,7 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	}
 	crash.Point("iteration-committed")
 	if tip := u.res.Work.Commits; tip != "" {
-		if u.it.own = w.run.tools.Repo.LeadsTo(gctx, t.on, tip); !u.it.own {
+		if u.it.own = w.run.tools.Repo.LeadsTo(gctx, t.On, tip); !u.it.own {
 			if err := w.prompt.note(
 				fmt.Sprintf("iteration %d: one commit has what the agent committed by itself, which %s", u.it.Number,
 					cmp.Or(why, "is not on top of what was committed meanwhile"))); err != nil {
@@ -276,14 +277,14 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 // committed, and a commit of that.
 func (w *delivery) without(ctx context.Context, u *unit, tree gitops.Tree) (gitops.Tree, string, error) {
 	t := w.run.trunk
-	next, met, err := w.run.tools.Repo.MergeTrees(ctx, u.it.base, t.tree, tree)
+	next, met, err := w.run.tools.Repo.MergeTrees(ctx, u.it.base, t.Tree, tree)
 	if err == nil && len(met) > 0 {
-		err = t.apart(ctx, &Fate{Conflicts: met})
+		err = t.apart(ctx, &trunk.Fate{Conflicts: met})
 	}
 	if err != nil {
 		return "", "", err
 	}
-	made, err := t.repo.Link(ctx, t.tip, gitops.Link{Tree: next, Message: iterationUnit(strconv.Itoa(u.it.Number)),
+	made, err := t.Repo.Link(ctx, t.Tip, gitops.Link{Tree: next, Message: trunk.IterationUnit(strconv.Itoa(u.it.Number)),
 		When: w.run.tools.Now()})
 	return next, made, err
 }
@@ -320,14 +321,14 @@ func (w *delivery) committed(ctx context.Context, u *unit, made gitops.Commit, e
 	t := w.run.trunk
 	w.run.say(func() {
 		w.run.recordWithNext(&journal.Event{Type: journal.Integrated,
-			Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.tree), Commit: t.on})
+			Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.Tree), Commit: t.On})
 	})
 	for _, n := range made.Notes {
 		if err := w.prompt.note(n); err != nil {
 			return err
 		}
 	}
-	u.it.commit = cmp.Or(made.Hash, t.on)
+	u.it.commit = cmp.Or(made.Hash, t.On)
 	return w.run.worker.bringNamed(ctx, u)
 }
 
@@ -370,7 +371,7 @@ func (w *delivery) keepIteration(ctx context.Context, u *unit, n int, tree gitop
 	var parents []string
 	from := u.stand.Head.Hash
 	if !w.loose() && w.run.trunk != nil {
-		from = w.run.trunk.at(u.it.base).hash
+		from = w.run.trunk.At(u.it.base).Hash
 	}
 	for _, p := range []string{from, u.res.Work.Commits} {
 		if p != "" && !slices.Contains(parents, p) {

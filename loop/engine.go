@@ -496,8 +496,8 @@ func (l *worker) startOf(u *unit) workspace.Start {
 		Aside: strings.TrimSuffix(u.log, ".log")}
 	if l.run.trunk != nil {
 		l.run.say(func() {
-			if l.run.trunk.tip != "" {
-				s.At = l.run.trunk.at(u.base).head
+			if l.run.trunk.Tip != "" {
+				s.At = l.run.trunk.At(u.base).Head
 			}
 		})
 	}

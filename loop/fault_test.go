@@ -12,6 +12,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
 	"descartes/loop/source"
+	"descartes/loop/trunk"
 	"descartes/tasks"
 )
 
@@ -195,8 +196,8 @@ func TestRewindIsCutShort(t *testing.T) {
 	}
 	for k := 1; ; k++ {
 		job, repo := load(), w.repo()
-		r, err := PlanRewind(t.Context(), job, repo, 0)
-		if _, none := errors.AsType[*NoWaveError](err); none { // the last call had all but the state file
+		r, err := trunk.PlanRewind(t.Context(), job, repo, 0)
+		if _, none := errors.AsType[*trunk.NoWaveError](err); none { // the last call had all but the state file
 			break
 		} else if err != nil {
 			t.Fatalf("cut short at operation %d: %v", k-1, err)

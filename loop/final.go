@@ -13,6 +13,7 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/verify"
 	"descartes/verify/results"
@@ -51,7 +52,7 @@ func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 	}
 	l.run.say(func() { l.run.lanes.checker = checker })
 	_, err = l.run.lanes.prepare(ctx, checker, l.run.worker.startOf(
-		&unit{lane: checker, before: l.run.trunk.tree, base: l.run.trunk.tree}))
+		&unit{lane: checker, before: l.run.trunk.Tree, base: l.run.trunk.Tree}))
 	if why := workspace.LeadsBack(err); why != "" {
 		err = checker.end()
 		if l.run.say(func() { l.run.lanes.checker, l.run.lanes.uncheckable = nil, true }); err == nil {
@@ -114,7 +115,7 @@ func (l *proofs) verified(unit string) *journal.VerifiedTask {
 
 // proofs are of work that passed in a check slot.
 type proofs struct {
-	trunk  *trunk
+	trunk  *mainline
 	proved map[journal.Key]bool // attempts whose work has
 }
 
@@ -140,7 +141,7 @@ func (t *proofs) suspect(unit string) bool {
 }
 
 // blame says whether a candidate fails in a check slot by itself.
-func (t *proofs) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error {
+func (t *proofs) blame(ctx context.Context, ln *lane, f *trunk.Fate, c trunk.Candidate) error {
 	v := t.doubts(c.Unit)
 	if v == nil || c.Tree == "" {
 		return nil
@@ -185,7 +186,7 @@ var errTakenOut = errors.New("work that does not pass by itself was taken out, a
 // files only. The work with which that fails leaves the trunk, and its attempt has failed.
 func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 	t := w.run.trunk
-	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.proofs.doubts(unit) == nil })
+	doubted := slices.DeleteFunc(slices.Clone(t.Units), func(unit string) bool { return t.proofs.doubts(unit) == nil })
 	if len(doubted) == 0 {
 		return nil
 	}
@@ -199,25 +200,25 @@ func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 		}
 		return res, err
 	}
-	res, err := check(t.tree, t.units)
+	res, err := check(t.Tree, t.Units)
 	if err != nil {
 		return err
 	}
 	if res.Passed {
-		t.proofs.prove(t.units)
+		t.proofs.prove(t.Units)
 		return nil
 	}
 	// The first state with which it fails, and the one before.
 	unit, was := "", gitops.Tree("")
-	for i, l := range t.links {
-		if !slices.Contains(doubted, l.unit) || !t.newest(i) {
+	for i, l := range t.Links {
+		if !slices.Contains(doubted, l.Unit) || !t.Newest(i) {
 			continue
 		}
-		unit, was = l.unit, t.links[i-1].tree
-		if l.tree == t.tree || unit == doubted[len(doubted)-1] {
+		unit, was = l.Unit, t.Links[i-1].Tree
+		if l.Tree == t.Tree || unit == doubted[len(doubted)-1] {
 			break
 		}
-		one, err := check(l.tree, []string{unit})
+		one, err := check(l.Tree, []string{unit})
 		if err != nil {
 			return err
 		}
@@ -237,7 +238,7 @@ func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 			return &ChecksError{When: verify.AtWave, Wave: number, Result: res, Beside: besideOf(v.Beside)}
 		}
 	}
-	if err := w.takeOut(ctx, unit, was, &Fate{Unit: unit, Failure: &res,
+	if err := w.takeOut(ctx, unit, was, &trunk.Fate{Unit: unit, Failure: &res,
 		Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 		return err
 	}
@@ -245,36 +246,31 @@ func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 	return errTakenOut
 }
 
-// newest reports whether the i-th commit of the chain is the last one that brought its unit.
-func (c *chain) newest(i int) bool {
-	return !slices.ContainsFunc(c.links[i+1:], func(l link) bool { return l.unit == c.links[i].unit })
-}
-
 // takeOut takes a unit's work out of the trunk, and where others' work cannot do without it, that too. was is the
 // state before it came in.
-func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *Fate) error {
+func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *trunk.Fate) error {
 	t, units := w.run.trunk, []string{unit}
-	at := slices.IndexFunc(t.links, func(l link) bool { return l.unit == unit && slices.Contains(t.units, unit) })
-	for i := at + 1; i < len(t.links); i++ {
-		if t.links[i].unit == unit {
+	at := slices.IndexFunc(t.Links, func(l trunk.Link) bool { return l.Unit == unit && slices.Contains(t.Units, unit) })
+	for i := at + 1; i < len(t.Links); i++ {
+		if t.Links[i].Unit == unit {
 			at = i
 		}
 	}
-	next, met, err := w.run.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, was)
+	next, met, err := w.run.tools.Repo.MergeTrees(ctx, t.Links[at].Tree, t.Tree, was)
 	if err != nil {
 		return gitErr("take out the work on task "+unit, err)
 	}
 	if len(met) > 0 {
-		next, units = was, t.units[slices.Index(t.units, unit):]
+		next, units = was, t.Units[slices.Index(t.Units, unit):]
 	}
 	units = slices.Clone(units)
-	if err := t.chain.takeOut(ctx, next, "", units...); err != nil {
+	if err := t.Chain.TakeOut(ctx, next, "", units...); err != nil {
 		return gitErr("take out the work on task "+unit, err)
 	}
 	for _, id := range units {
 		fate := why
 		if id != unit {
-			fate = &Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit +
+			fate = &trunk.Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit +
 				", which was taken out"}
 		}
 		if err := w.putBack(ctx, id, fate); err != nil {
@@ -285,7 +281,7 @@ func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *
 }
 
 // putBack records that a task's work was taken out of the trunk: the task is ready again, or blocked. It is slow.
-func (w *waves) putBack(ctx context.Context, id string, why *Fate) (err error) {
+func (w *waves) putBack(ctx context.Context, id string, why *trunk.Fate) (err error) {
 	var u *unit
 	w.run.say(func() {
 		if v := w.run.trunk.proofs.verified(id); v != nil {
@@ -316,8 +312,8 @@ func (w *waves) takenOut(ctx context.Context) error {
 	w.run.say(func() {
 		for _, v := range w.run.history.Verified() {
 			out := false
-			for _, l := range w.run.trunk.links {
-				out = slices.Contains(l.out, v.Task) || out && l.unit != v.Task
+			for _, l := range w.run.trunk.Links {
+				out = slices.Contains(l.Out, v.Task) || out && l.Unit != v.Task
 			}
 			if out && !w.run.history.Task(v.Task).Open() {
 				lost = append(lost, v)
@@ -325,7 +321,7 @@ func (w *waves) takenOut(ctx context.Context) error {
 		}
 	})
 	for _, v := range lost {
-		if err := w.putBack(ctx, v.Task, &Fate{Unit: v.Task, Failure: &verify.Result{},
+		if err := w.putBack(ctx, v.Task, &trunk.Fate{Unit: v.Task, Failure: &verify.Result{},
 			Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 			return err
 		}

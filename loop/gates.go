@@ -276,7 +276,7 @@ func (w *gating) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 	check := gate.Check{Name: "precheck"}
 	u := &unit{lane: ln, with: c.Choices(nil)[0], log: w.run.home.NamedLog(w.run.state.ID, "precheck")}
 	if ln.slot != nil {
-		u.base = w.run.trunk.tree
+		u.base = w.run.trunk.Tree
 	}
 	if ln.slot != nil || c.Precheck == PrecheckAgent {
 		if _, err := w.run.lanes.prepare(context.WithoutCancel(ctx), ln, w.run.worker.startOf(u)); err != nil {

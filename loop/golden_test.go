@@ -25,6 +25,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -655,7 +656,7 @@ func (s *stage) rewind(wave string) error {
 	if len(problems) > 0 {
 		return problems[0].Err
 	}
-	r, err := PlanRewind(s.t.Context(), job, s.repo, n)
+	r, err := trunk.PlanRewind(s.t.Context(), job, s.repo, n)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (l *Loop) holds() gitops.Tree {
 	if l.trunk == nil {
 		return ""
 	}
-	return l.trunk.tree
+	return l.trunk.Tree
 }
 
 // open makes the lanes, one per slot, or one for a folder without git, and does what comes before the first unit. An
@@ -173,7 +173,7 @@ func (l *lanes) openSlots(ctx context.Context, n int) error {
 	}
 	pool := workspace.NewPool(o)
 	var err error
-	if l.run.trunk, err = newTrunk(ctx, l.run, pool); err != nil {
+	if l.run.trunk, err = newMainline(ctx, l.run, pool); err != nil {
 		return err
 	}
 	if o.Here {
@@ -376,8 +376,8 @@ func (l *closing) leave(ctx context.Context, out *Outcome) (err error) {
 	// a list with new statuses is among what is in the way of a merge
 	err = errors.Join(err, l.run.trunk.leaveTrunk(ctx), l.run.saveFiles())
 	out.Branch, out.Commits = l.run.trunk.elsewhere(ctx), l.run.trunk.made(ctx)
-	if out.Branch != "" || len(l.run.trunk.units) > 0 {
-		out.Merging = l.run.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.run.trunk.ref))
+	if out.Branch != "" || len(l.run.trunk.Units) > 0 {
+		out.Merging = l.run.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.run.trunk.Ref))
 	}
 	return err
 }

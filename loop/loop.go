@@ -210,7 +210,7 @@ type Loop struct {
 	worker  *worker
 	checks  *checks
 	closing *closing
-	trunk   *trunk // nil without git
+	trunk   *mainline // nil without git
 
 	stop    *stopper
 	ctx     context.Context // of the run
@@ -241,7 +241,7 @@ func (l *Loop) Uncommitted() []string {
 	if l.trunk == nil {
 		return nil
 	}
-	return slices.Clone(l.trunk.units)
+	return slices.Clone(l.trunk.Units)
 }
 
 // State is the loop as its state file would show it now.

@@ -22,6 +22,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -172,7 +173,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 			}
 		}
 		if err == nil && made == "" {
-			err = w.run.trunk.drop(ctx, iterationUnit(strconv.Itoa(open.Iteration)))
+			err = w.run.trunk.drop(ctx, trunk.IterationUnit(strconv.Itoa(open.Iteration)))
 		}
 		if err != nil {
 			return gitErr("look for the commit of a killed iteration", err)
@@ -210,7 +211,7 @@ func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 		u.from = w.asItIs
 		return u
 	}
-	u.before = w.run.trunk.tree // or from what the last iteration left uncommitted, which is part of its work
+	u.before = w.run.trunk.Tree // or from what the last iteration left uncommitted, which is part of its work
 	if b.Owed != "" {
 		u.before = gitops.Tree(b.Last.Tree)
 	}

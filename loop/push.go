@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/gitops"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 )
 
 // closing ends a run.
@@ -32,11 +32,11 @@ func (l *closing) push(out *Outcome) error {
 		}
 		branch = head.Branch
 	}
-	p := Pushing{Branch: branch, Tag: l.run.state.Tag, Loops: []string{l.run.state.ID}}
-	specs := p.specs(l.run.tools.Repo)
+	p := trunk.Pushing{Branch: branch, Tag: l.run.state.Tag, Loops: []string{l.run.state.ID}}
+	specs := p.Specs(l.run.tools.Repo)
 	remote, err := l.run.tools.Repo.Remote(branch)
 	all := specs
-	if hasNotes(l.run.tools.Repo) {
+	if trunk.HasNotes(l.run.tools.Repo) {
 		all = append(slices.Clip(specs), receipt.NotesRef)
 	}
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
@@ -54,7 +54,7 @@ func (l *closing) push(out *Outcome) error {
 					}
 				}
 			}
-			if notes := pushNotes(pctx, l.run.tools.Repo, remote); notes != nil {
+			if notes := trunk.PushNotes(pctx, l.run.tools.Repo, remote); notes != nil {
 				return l.run.Warn(fmt.Sprintf(
 					"the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes,
 					remote, receipt.NotesRef))
@@ -73,57 +73,4 @@ func (l *closing) push(out *Outcome) error {
 	}
 	out.Unpushed = command
 	return l.run.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))
-}
-
-// Pushing is what --push sends besides receipts.
-type Pushing struct {
-	Branch string // "refs/heads/x", which may not be there: the run ended before it was made
-	Tag    string // "" for a loop without one
-	Loops  []string
-}
-
-// specs are for git push: the branch, the tag's trunk, where that has what no branch has, and the kept attempts.
-func (p Pushing) specs(repo *gitops.Repo) (specs []string) {
-	refs := []string{p.Branch}
-	if p.Tag != "" {
-		refs = append(refs, store.TagTrunkRef(p.Tag))
-	}
-	for _, ref := range refs {
-		if at, err := repo.RefCommit(ref); err == nil && at != "" {
-			specs = append(specs, ref)
-		}
-	}
-	for _, id := range p.Loops { // what is left out moves from run to run
-		own := "refs/descartes/" + id + "/"
-		specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline")
-	}
-	return specs
-}
-
-// Push sends it, and the receipts. A remote that does not take those leaves notes.
-func (p Pushing) Push(ctx context.Context, repo *gitops.Repo, remote string) (notes, err error) {
-	if err = repo.Push(ctx, remote, p.specs(repo)); err == nil {
-		notes = pushNotes(ctx, repo, remote)
-	}
-	if notes != nil {
-		notes = fmt.Errorf("receipts are not pushed: %w; to push them: git push %s %s", notes, remote, receipt.NotesRef)
-	}
-	return notes, err
-}
-
-// hasNotes reports whether there are receipts.
-func hasNotes(repo *gitops.Repo) bool {
-	at, err := repo.RefCommit(receipt.NotesRef)
-	return err == nil && at != ""
-}
-
-// pushNotes merges the receipts that others pushed into ours and pushes the result. It never forces.
-func pushNotes(ctx context.Context, repo *gitops.Repo, remote string) error {
-	if !hasNotes(repo) {
-		return nil
-	}
-	if err := repo.MergeNotes(ctx, remote, receipt.NotesRef); err != nil {
-		return err
-	}
-	return repo.Push(ctx, remote, []string{receipt.NotesRef})
 }

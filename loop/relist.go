@@ -54,7 +54,7 @@ func (w *list) relist() (bool, error) {
 func (w *list) stands(id string) source.Standing {
 	t := w.run.history.Task(id)
 	return source.Standing{AtWork: w.tag.queue.at(id) != nil || w.tag.rounds.all[id] != nil, Begun: t.Attempts > 0,
-		Open: t.Open(), Merged: slices.Contains(w.run.trunk.units, id)}
+		Open: t.Open(), Merged: slices.Contains(w.run.trunk.Units, id)}
 }
 
 // wished gives up a task that somebody took off the list while an attempt at it ran, and reports whether somebody did.

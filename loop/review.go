@@ -93,11 +93,11 @@ func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 	if w.run.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
 	}
-	from, err := w.run.tools.Repo.CommitTree(w.run.trunk.on)
+	from, err := w.run.tools.Repo.CommitTree(w.run.trunk.On)
 	if err != nil {
 		return gitErr("take together what the wave changes", err)
 	}
-	to := w.run.trunk.tree
+	to := w.run.trunk.Tree
 	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number,
 		started: w.run.tools.Now(),
 		log:     w.run.home.NamedLog(w.run.state.ID, fmt.Sprintf("wave-%d", number))}

@@ -264,7 +264,7 @@ func (w *tagWork) allDone(out *Outcome) (yes bool) {
 // ready reports whether a wave has verified work, or nothing left to do.
 func (w *queue) ready(wave scheduler.Wave) (yes bool) {
 	w.run.say(func() {
-		yes = len(w.run.trunk.units) > 0 || w.closed(wave)
+		yes = len(w.run.trunk.Units) > 0 || w.closed(wave)
 	})
 	return yes
 }

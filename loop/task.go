@@ -17,6 +17,7 @@ import (
 	"descartes/loop/receipt"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -354,7 +355,7 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 		u.lane.busy = true
 	}
 	var batch []*unit
-	var fates []Fate
+	var fates []trunk.Fate
 	w.run.jobs = append(w.run.jobs, job{begin: func() func() error { // all that wait for it, together
 		n := len(w.folds)
 		if w.tag.waves.perTask() {
@@ -364,11 +365,11 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 			return nil
 		}
 		w.run.trunk.closes, w.run.trunk.fewer, w.run.trunk.task = w.closes, w.fewer, w.run.job.Graph.Task
-		list := make([]Candidate, len(batch))
+		list := make([]trunk.Candidate, len(batch))
 		for i, u := range batch {
 			id := oneline.Text(u.task.ID)
-			from := w.run.trunk.at(u.base).hash
-			list[i] = Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from,
+			from := w.run.trunk.At(u.base).Hash
+			list[i] = trunk.Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from,
 				Commit: from, Tree: u.res.Work.After, Suspect: w.run.trunk.proofs.suspect(id)}
 		}
 		return func() (err error) {
@@ -383,7 +384,7 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 			if w.tag.queue.leaves(u); i < len(fates) {
 				err = errors.Join(err, w.folded(u, &fates[i]))
 			}
-			if err == nil && w.tag.waves.perTask() && len(w.run.trunk.units) > 0 {
+			if err == nil && w.tag.waves.perTask() && len(w.run.trunk.Units) > 0 {
 				w.tag.waves.commitIn(batch[0].lane, w.run.job.Graph.Waves()[w.run.waveOf(u.task.ID)-1])
 			}
 		}
@@ -393,7 +394,7 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 }
 
 // foldIn folds verified results in, and keeps what could not be. It is slow.
-func (w *taskWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err error) {
+func (w *taskWork) foldIn(batch []*unit, list []trunk.Candidate) (fates []trunk.Fate, err error) {
 	for i, u := range batch {
 		if u.ref == "" {
 			continue
@@ -418,7 +419,7 @@ func (w *taskWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err er
 }
 
 // folded records what became of a verified result.
-func (w *taskWork) folded(u *unit, fate *Fate) error {
+func (w *taskWork) folded(u *unit, fate *trunk.Fate) error {
 	if !fate.Accepted() {
 		if err := w.unfit(u, fate); err != nil {
 			return err
@@ -437,16 +438,16 @@ func (w *taskWork) folded(u *unit, fate *Fate) error {
 		done.Detail = &journal.Detail{Grade: journal.Grade(u.res.Grade)}
 	}
 	e := w.run.event(journal.Integrated, u)
-	e.Tree, e.Commit = string(w.run.trunk.tree), w.run.trunk.tip
+	e.Tree, e.Commit = string(w.run.trunk.Tree), w.run.trunk.Tip
 	return w.run.record(e, done)
 }
 
 // unfit records that a unit's verified work could not be integrated, or was taken out again.
-func (w *taskWork) unfit(u *unit, fate *Fate) error {
+func (w *taskWork) unfit(u *unit, fate *trunk.Fate) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
 	e := w.run.event(journal.Integrated, u)
-	e.Tree, e.Commit = string(w.run.trunk.tree), w.run.trunk.tip
-	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(),
+	e.Tree, e.Commit = string(w.run.trunk.Tree), w.run.trunk.Tip
+	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.Paths(),
 		&journal.Detail{Checked: journal.Checked{Output: Tail(fate.Detail(), MaxWords)}}
 	return w.run.record(e)
 }
@@ -454,7 +455,7 @@ func (w *taskWork) unfit(u *unit, fate *Fate) error {
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote or asked is lost, in other clones
 // neither. ref is "" if the attempt changed and committed nothing. fate is what happened to a verified attempt that
 // could not be integrated; else nil.
-func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
+func (w *taskWork) keep(ctx context.Context, u *unit, fate *trunk.Fate) (ref string, err error) {
 	work := &u.res.Work
 	same := work.After == u.base && work.Commits == ""
 	if work.After == "" || same && slices.Contains([]verify.Verdict{verify.Verified, verify.Cancelled, verify.Limited},
@@ -463,7 +464,7 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 	}
 	var parents []string
 	from := ""
-	w.run.say(func() { from = w.run.trunk.at(u.base).hash })
+	w.run.say(func() { from = w.run.trunk.At(u.base).Hash })
 	for _, p := range []string{from, work.Commits} {
 		if p != "" && !slices.Contains(parents, p) {
 			parents = append(parents, p)

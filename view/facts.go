@@ -11,10 +11,10 @@ import (
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/verify"
 )
 
@@ -98,7 +98,7 @@ func (l *Loop) Facts() (out facts) {
 		out.add("agents", strings.Join(lines, ", "))
 	}
 	if r.Outcome.Branch != "" && len(l.Commits)+r.commits() > 0 { // which the user's files did not follow
-		out.add("commits", loop.OnBranch(r.Outcome.Branch, r.Outcome.Merging))
+		out.add("commits", trunk.OnBranch(r.Outcome.Branch, r.Outcome.Merging))
 	}
 	return out
 }
@@ -136,7 +136,7 @@ func (l *Loop) uncommitted() string {
 	case r.Killed():
 		why = "the run was killed; resuming commits it"
 	}
-	return fmt.Sprintf("%s (%s)", loop.KeptAs(r.Loose, store.TrunkRef(r.ID)),
+	return fmt.Sprintf("%s (%s)", trunk.KeptAs(r.Loose, store.TrunkRef(r.ID)),
 		cmp.Or(why, "the run ended with an error; resuming commits it"))
 }
 

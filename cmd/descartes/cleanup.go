@@ -13,8 +13,8 @@ import (
 	"descartes/agent/process"
 	"descartes/gitops"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 )
 
 func newCleanupCmd() *cobra.Command {
@@ -42,7 +42,7 @@ yours, no branch and no commit on a branch is touched.`,
 				unused = 7 * 24 * time.Hour
 			}
 			list, err := a.home.Leftovers(a.ctx(), repo, launch.PoolOf(a.root), now.Add(-age), now.Add(-unused),
-				loop.HoldsWork)
+				trunk.HoldsWork)
 			switch {
 			case err != nil:
 				return err

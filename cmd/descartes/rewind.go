@@ -12,8 +12,8 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/source"
+	"descartes/loop/trunk"
 )
 
 func newRewindCmd() *cobra.Command {
@@ -60,7 +60,7 @@ func (a *app) rewind(wave int, force, dry bool) error {
 	if a.git, err = launch.OpenRepo(a.ctx(), a.root, &job.Config, job.File); err != nil {
 		return err
 	}
-	w, err := loop.PlanRewind(a.ctx(), job, a.git, wave)
+	w, err := trunk.PlanRewind(a.ctx(), job, a.git, wave)
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,9 @@ func (a *app) rewind(wave int, force, dry bool) error {
 }
 
 // forced is everything that only --force allows.
-func forced(w *loop.Rewind) (found problems) {
+func forced(w *trunk.Rewind) (found problems) {
 	if len(w.Dirty) > 0 {
-		found = append(found, source.Problem{Message: (&loop.DirtyError{Paths: w.Dirty}).Error(),
+		found = append(found, source.Problem{Message: (&trunk.DirtyError{Paths: w.Dirty}).Error(),
 			Hint: "commit them, or use --force: what is not in the way stays as it is"})
 	}
 	if len(w.Pushed) > 0 {

@@ -14,6 +14,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 )
@@ -217,7 +218,7 @@ func giveWay(ctx context.Context, p *place, commit string, left []gitops.LeftOut
 	}
 	p.branch = p.aside()
 	return fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s", workspace.Reasons(left),
-		loop.OnBranch(name, p.repo.Merging(ctx, name))), nil
+		trunk.OnBranch(name, p.repo.Merging(ctx, name))), nil
 }
 
 // bringNamed brings what a try changed in the user's files that its prompt names into his tree, as uncommitted changes.

@@ -1,4 +1,4 @@
-package loop
+package trunk
 
 import (
 	"context"
@@ -72,53 +72,53 @@ func (f *Fate) Detail() string {
 	return b.String()
 }
 
-// paths are those at which the candidate conflicts.
-func (f *Fate) paths() (paths []string) {
+// Paths are those at which the candidate conflicts.
+func (f *Fate) Paths() (paths []string) {
 	for _, c := range f.Conflicts {
 		paths = append(paths, c.Path)
 	}
 	return paths
 }
 
-// folder folds candidates into a chain. Each state that the chain takes has passed verification as a whole.
-type folder struct {
-	*chain
-	more   func(units []string) bool // whether these units' combined work needs further checks; nil: never
-	verify func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error)
+// Folder folds candidates into a chain. Each state that the chain takes has passed verification as a whole.
+type Folder struct {
+	*Chain
+	More   func(units []string) bool // whether these units' combined work needs further checks; nil: never
+	Verify func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error)
 }
 
 // verdicts holds the result of each verified state; nil means it passed.
 type verdicts map[gitops.Tree]*verify.Result
 
-// fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are
+// Fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are
 // verified together. Only if that fails are they verified one by one, and those with which verification fails are left
 // out. After an error the chain is as far as it was verified; fold the candidates without a fate again.
-func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
-	known := verdicts{g.tree: nil}
+func (g *Folder) Fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
+	known := verdicts{g.Tree: nil}
 	fates := make([]Fate, len(batch))
-	on, state := g.tip, g.tree
+	on, state := g.Tip, g.Tree
 	var units []string
 	var links []gitops.Link
 	for i, c := range batch {
-		if fates[i].Unit = c.Unit; g.has(c.Unit, c.Commit) { // a dead loop did not record it
+		if fates[i].Unit = c.Unit; g.Has(c.Unit, c.Commit) { // a dead loop did not record it
 			continue
 		}
-		fates[i].After = append(g.since(c.From), units...)
-		next, met, err := g.repo.Merge(ctx, on, c.Commit)
+		fates[i].After = append(g.Since(c.From), units...)
+		next, met, err := g.Repo.Merge(ctx, on, c.Commit)
 		if err != nil {
 			return nil, err
 		}
 		if fates[i].Conflicts = met; len(met) > 0 {
 			continue
 		}
-		l := g.bring(c.Unit, c.Subject, c.Commit, next)
+		l := g.Bring(c.Unit, c.Subject, c.Commit, next)
 		if i < len(batch)-1 { // the next one is merged with it
-			if on, err = g.repo.Link(ctx, on, l); err != nil {
+			if on, err = g.Repo.Link(ctx, on, l); err != nil {
 				return nil, err
 			}
 		}
 		links, state = append(links, l), next
-		if units = append(units, c.Unit); next == c.Tree && !c.Suspect && (g.more == nil || !g.more(units)) {
+		if units = append(units, c.Unit); next == c.Tree && !c.Suspect && (g.More == nil || !g.More(units)) {
 			known[next] = nil // its verification just passed
 		}
 	}
@@ -129,7 +129,7 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 	case failure != nil:
 		return g.oneByOne(ctx, known, batch)
 	case len(links) > 0:
-		if err := g.add(ctx, links...); err != nil {
+		if err := g.Add(ctx, links...); err != nil {
 			return nil, err
 		}
 	}
@@ -137,12 +137,12 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 }
 
 // oneByOne verifies the state after each candidate.
-func (g *folder) oneByOne(ctx context.Context, known verdicts, batch []Candidate) (fates []Fate, err error) {
+func (g *Folder) oneByOne(ctx context.Context, known verdicts, batch []Candidate) (fates []Fate, err error) {
 	for _, c := range batch {
-		f := Fate{Unit: c.Unit, After: g.since(c.From)}
-		if !g.has(c.Unit, c.Commit) {
+		f := Fate{Unit: c.Unit, After: g.Since(c.From)}
+		if !g.Has(c.Unit, c.Commit) {
 			var next gitops.Tree
-			if next, f.Conflicts, err = g.repo.Merge(ctx, g.tip, c.Commit); err != nil {
+			if next, f.Conflicts, err = g.Repo.Merge(ctx, g.Tip, c.Commit); err != nil {
 				return fates, err
 			}
 			if len(f.Conflicts) == 0 {
@@ -151,7 +151,7 @@ func (g *folder) oneByOne(ctx context.Context, known verdicts, batch []Candidate
 				}
 			}
 			if f.Accepted() {
-				if err := g.add(ctx, g.bring(c.Unit, c.Subject, c.Commit, next)); err != nil {
+				if err := g.Add(ctx, g.Bring(c.Unit, c.Subject, c.Commit, next)); err != nil {
 					return fates, err
 				}
 			}
@@ -162,19 +162,25 @@ func (g *folder) oneByOne(ctx context.Context, known verdicts, batch []Candidate
 }
 
 // check verifies a state unless its result is known. It returns the failure, or nil if it passed.
-func (g *folder) check(ctx context.Context, known verdicts, tree gitops.Tree, units []string) (*verify.Result, error) {
+func (g *Folder) check(ctx context.Context, known verdicts, tree gitops.Tree, units []string) (*verify.Result, error) {
 	if failure, ok := known[tree]; ok {
 		return failure, nil
 	}
-	res, err := g.verify(ctx, tree, units)
+	res, err := g.Verify(ctx, tree, units)
 	if err != nil {
 		return nil, err
 	}
 	if res.Cancelled {
-		return nil, stoppedError("the verification of the merged work was stopped")
+		return nil, stopped("the verification of the merged work was stopped")
 	}
 	if known[tree] = &res; res.Passed {
 		known[tree] = nil
 	}
 	return known[tree], nil
 }
+
+// stopped says what a request to stop at once interrupted.
+type stopped string
+
+func (e stopped) Error() string { return string(e) }
+func (e stopped) Unwrap() error { return context.Canceled }

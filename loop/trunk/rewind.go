@@ -1,4 +1,4 @@
-package loop
+package trunk
 
 import (
 	"context"
@@ -16,11 +16,12 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
-// rewindLimit limits how far back in HEAD's history to look for a wave's commit.
-const rewindLimit = 10000
+// LookBack limits how far back in HEAD's history to look for a wave's commit.
+const LookBack = 10000
 
 // Rewind returns to the state after one of a tag's waves: branch, files, statuses and journals go back together, and a
 // branch keeps the newer state. PlanRewind makes one and changes nothing.
@@ -83,14 +84,14 @@ func PlanRewind(ctx context.Context, j *source.Job, repo *gitops.Repo, wave int)
 	w.again(later, folds)
 	dirty, err := repo.Dirty(ctx)
 	if err != nil {
-		return nil, gitErr("look for uncommitted changes", err)
+		return nil, &workspace.GitError{What: "look for uncommitted changes", Err: err}
 	}
 	w.Dirty = append(w.Dirty, source.Foreign(dirty, j.OwnPaths(repo.Root()))...)
 	// an earlier call was cut short
 	if kept, err := repo.RefCommit("refs/heads/" + w.Keep); err == nil && kept == w.From && len(w.Dirty) > 0 {
 		moved, err := repo.MovedFiles(ctx, w.From, w.To)
 		if err != nil {
-			return nil, gitErr("look how far an earlier call came", err)
+			return nil, &workspace.GitError{What: "look how far an earlier call came", Err: err}
 		}
 		w.Dirty = source.Foreign(w.Dirty, moved)
 	}
@@ -145,18 +146,18 @@ func (w *Rewind) again(later []journal.WaveCommit, folds []*journal.State) {
 func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last string) error {
 	head, err := repo.Head(ctx)
 	if err != nil {
-		return gitErr("read HEAD", err)
+		return &workspace.GitError{What: "read HEAD", Err: err}
 	}
 	w.From = head.Hash
-	list, ok, err := repo.History(ctx, w.From, first, rewindLimit)
+	list, ok, err := repo.History(ctx, w.From, first, LookBack)
 	if err == nil && !ok {
-		if list, ok, err = repo.History(ctx, last, first, rewindLimit); ok {
+		if list, ok, err = repo.History(ctx, last, first, LookBack); ok {
 			w.From, ok = last, list[len(list)-1].Parent() == head.Hash
 		}
 	}
 	switch {
 	case err != nil:
-		return gitErr("read the history", err)
+		return &workspace.GitError{What: "read the history", Err: err}
 	case !ok:
 		return &NoWaveError{w.Tag, w.Wave,
 			fmt.Sprintf("commit %.12s of a later wave is not in HEAD's history; switch to the branch that has it",
@@ -174,7 +175,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 		}
 	}
 	if w.Pushed, err = repo.Pushed(ctx, first); err != nil {
-		return gitErr("look at the remote branches", err)
+		return &workspace.GitError{What: "look at the remote branches", Err: err}
 	}
 	return nil
 }
@@ -202,24 +203,24 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo,
 		err = repo.MoveRef(ctx, keep, "", w.From, "branch: Created from "+w.From)
 	}
 	if err != nil {
-		return nil, gitErr("keep what was", err)
+		return nil, &workspace.GitError{What: "keep what was", Err: err}
 	}
 	if left, err = repo.Back(ctx, w.From, w.To, at == w.From); err != nil || len(left) > 0 {
 		if err != nil {
-			err = gitErr("go back", err)
+			err = &workspace.GitError{What: "go back", Err: err}
 		}
 		return left, err
 	}
 	tree, err := repo.HeadTree(ctx)
 	if err != nil {
-		return nil, gitErr("read HEAD", err)
+		return nil, &workspace.GitError{What: "read HEAD", Err: err}
 	}
 	if err := w.reopen(fsys); err != nil { // before the journals: without them the same call finds nothing to finish
 		return nil, err
 	}
 	for _, s := range w.loops {
 		if err := w.takeOut(ctx, repo, s.State.ID, tree, now); err != nil {
-			return nil, gitErr("take the tasks out of "+store.TrunkRef(s.State.ID), err)
+			return nil, &workspace.GitError{What: "take the tasks out of " + store.TrunkRef(s.State.ID), Err: err}
 		}
 		if err := w.record(fsys, s, string(tree), now); err != nil {
 			return nil, err
@@ -231,8 +232,8 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo,
 // takeOut takes the tasks out of a loop's trunk, which then has the branch's commit.
 func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree gitops.Tree,
 	now func() time.Time) error {
-	c := chain{repo: repo, ref: store.TrunkRef(id), now: now}
-	if found, err := c.read(ctx); !found || err != nil || c.on == w.To {
+	c := Chain{Repo: repo, Ref: store.TrunkRef(id), Now: now}
+	if found, err := c.Read(ctx); !found || err != nil || c.On == w.To {
 		return err
 	}
 	from, err := repo.CommitTree(w.From)
@@ -240,14 +241,14 @@ func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree
 		return err
 	}
 	units := slices.Clone(w.Tasks)
-	next, met, err := repo.MergeTrees(ctx, from, c.tree, tree)
+	next, met, err := repo.MergeTrees(ctx, from, c.Tree, tree)
 	if err != nil {
 		return err
 	}
 	if len(met) > 0 { // what is left cannot do without them
-		next, units = tree, append(units, c.units...)
+		next, units = tree, append(units, c.Units...)
 	}
-	return c.takeOut(ctx, next, w.To, units...)
+	return c.TakeOut(ctx, next, w.To, units...)
 }
 
 // record notes in a loop's journal what was taken back.

@@ -1,4 +1,4 @@
-package loop
+package trunk
 
 import (
 	"context"
@@ -127,7 +127,7 @@ func (h *fakeHistory) Chain(_ context.Context, tip, until, trailer string) (link
 
 // bench is a chain of such trees. Pairs of texts that do not go together break it.
 type bench struct {
-	folder
+	Folder
 	history  *fakeHistory
 	verified []gitops.Tree
 	breaks   [][2]string
@@ -136,10 +136,10 @@ type bench struct {
 func newBench(start gitops.Tree) *bench {
 	h := &fakeHistory{commits: map[string]gitops.ChainLink{"base": {Hash: "base", Tree: start}},
 		refs: map[string]string{}}
-	b := &bench{history: h, folder: folder{chain: &chain{repo: h, ref: "trunk", now: time.Now}}}
-	_ = b.plan(context.Background(), "base")
-	_ = b.save(context.Background())
-	b.verify = func(_ context.Context, tree gitops.Tree, _ []string) (verify.Result, error) {
+	b := &bench{history: h, Folder: Folder{Chain: &Chain{Repo: h, Ref: "trunk", Now: time.Now}}}
+	_ = b.Plan(context.Background(), "base")
+	_ = b.Save(context.Background())
+	b.Verify = func(_ context.Context, tree gitops.Tree, _ []string) (verify.Result, error) {
 		b.verified = append(b.verified, tree)
 		return verify.Result{Passed: b.works(tree), Code: 1, Tail: "it does not compile\n"}, nil
 	}
@@ -166,14 +166,14 @@ func (b *bench) fold(t *testing.T, batch ...Candidate) string {
 	for i, c := range batch {
 		list[i] = b.from(c)
 	}
-	fates, err := b.folder.fold(t.Context(), list)
+	fates, err := b.Folder.Fold(t.Context(), list)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := chain{repo: b.history, ref: "trunk"}
-	if _, err := again.read(t.Context()); err != nil || again.tree != b.tree || again.tip != b.tip ||
-		!slices.Equal(again.units, b.units) || again.on != b.on {
-		t.Fatalf("the chain reads as %+v, %v, and is %+v", again, err, b.chain)
+	again := Chain{Repo: b.history, Ref: "trunk"}
+	if _, err := again.Read(t.Context()); err != nil || again.Tree != b.Tree || again.Tip != b.Tip ||
+		!slices.Equal(again.Units, b.Units) || again.On != b.On {
+		t.Fatalf("the chain reads as %+v, %v, and is %+v", again, err, b.Chain)
 	}
 	var out []string
 	for _, f := range fates {
@@ -233,8 +233,8 @@ func TestFold(t *testing.T) {
 			for _, batch := range tt.batches {
 				got = append(got, b.fold(t, batch...))
 			}
-			if s := strings.Join(got, "\n"); s != tt.want || b.tree != tt.tree || len(b.verified) != tt.checks {
-				t.Errorf("got %s\n%s, %d verifications %v\nwant %s\n%s, %d", s, b.tree, len(b.verified), b.verified,
+			if s := strings.Join(got, "\n"); s != tt.want || b.Tree != tt.tree || len(b.verified) != tt.checks {
+				t.Errorf("got %s\n%s, %d verifications %v\nwant %s\n%s, %d", s, b.Tree, len(b.verified), b.verified,
 					tt.want, tt.tree, tt.checks)
 			}
 		})
@@ -247,16 +247,16 @@ func TestFoldIsInterrupted(t *testing.T) {
 	start := lines{"a": "0", "b": "0"}
 	b := newBench(start.tree())
 	b.fold(t, Candidate{Unit: "1", Tree: start.with("a", "1").tree()})
-	good := b.verify
-	b.verify = func(context.Context, gitops.Tree, []string) (verify.Result, error) {
+	good := b.Verify
+	b.Verify = func(context.Context, gitops.Tree, []string) (verify.Result, error) {
 		return verify.Result{Cancelled: true}, nil
 	}
 	two := Candidate{Unit: "2", Tree: start.with("b", "2").tree()}
-	if fates, err := b.folder.fold(t.Context(), []Candidate{b.from(two)}); err == nil || len(fates) != 0 ||
-		b.tree != "a=1 b=0" {
-		t.Errorf("got %v %v %s", fates, err, b.tree)
+	if fates, err := b.Folder.Fold(t.Context(), []Candidate{b.from(two)}); err == nil || len(fates) != 0 ||
+		b.Tree != "a=1 b=0" {
+		t.Errorf("got %v %v %s", fates, err, b.Tree)
 	}
-	if b.verify = good; b.fold(t, two) != "2 accepted" {
+	if b.Verify = good; b.fold(t, two) != "2 accepted" {
 		t.Error("not folded in afterwards")
 	}
 }
@@ -295,12 +295,12 @@ func TestFoldLaws(t *testing.T) {
 		run := func(order []Candidate, batch func() int) (gitops.Tree, []string) {
 			b := newBench(start.tree())
 			b.breaks = breaks
-			states := []gitops.Tree{b.tree}
+			states := []gitops.Tree{b.Tree}
 			var fates []string
 			for rest := order; len(rest) > 0; {
 				n := min(batch(), len(rest))
 				fates = append(fates, strings.Split(b.fold(t, rest[:n]...), "\n")...)
-				states, rest = append(states, b.tree), rest[n:]
+				states, rest = append(states, b.Tree), rest[n:]
 			}
 			for _, s := range states[1:] {
 				alone := slices.ContainsFunc(all, func(c Candidate) bool { return c.Tree == s })
@@ -311,7 +311,7 @@ func TestFoldLaws(t *testing.T) {
 					t.Fatalf("seed %d: %s does not pass", seed, s)
 				}
 			}
-			return b.tree, fates
+			return b.Tree, fates
 		}
 		if slices.ContainsFunc(all, func(c Candidate) bool { return !(&bench{breaks: breaks}).works(c.Tree) }) {
 			continue // would not be verified
@@ -364,11 +364,11 @@ func TestFoldIsGitMerge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := folder{chain: &chain{repo: repo, ref: fmt.Sprint("refs/descartes/", same, "/trunk"), now: time.Now},
-			verify: func(context.Context, gitops.Tree, []string) (verify.Result, error) {
+		g := Folder{Chain: &Chain{Repo: repo, Ref: fmt.Sprint("refs/descartes/", same, "/trunk"), Now: time.Now},
+			Verify: func(context.Context, gitops.Tree, []string) (verify.Result, error) {
 				return verify.Result{Passed: true}, nil
 			}}
-		if err := errors.Join(g.plan(t.Context(), base), g.save(t.Context())); err != nil {
+		if err := errors.Join(g.Plan(t.Context(), base), g.Save(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		for i, tree := range f[1 : units+1] {
@@ -377,15 +377,15 @@ func TestFoldIsGitMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fates, err := g.fold(t.Context(), []Candidate{{Unit: fmt.Sprint(i), From: base, Commit: made,
+			fates, err := g.Fold(t.Context(), []Candidate{{Unit: fmt.Sprint(i), From: base, Commit: made,
 				Tree: gitops.Tree(tree)}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := string(g.tree)
+			got := string(g.Tree)
 			if !fates[0].Accepted() {
 				met++
-				got = strings.Join(fates[0].paths(), ",")
+				got = strings.Join(fates[0].Paths(), ",")
 			}
 			if want := f[units+1+i]; got != want {
 				t.Fatalf("unit %d of %v: got %s want %s", i, f, got, want)

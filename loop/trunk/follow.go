@@ -1,0 +1,96 @@
+package trunk
+
+import (
+	"context"
+	"fmt"
+
+	"descartes/gitops"
+	"descartes/loop/workspace"
+)
+
+// Branch is what gets the commits of a run.
+type Branch struct {
+	Ref   string // its files follow if it is checked out; "" for a detached HEAD
+	Aside string // of the branch for commits that the user's files cannot follow
+}
+
+// Followed is what came of moving a branch to a commit.
+type Followed struct {
+	Ref    string           // what has the commit: the branch, or the one aside
+	Left   []gitops.LeftOut // why the user's files could not follow; nil where they did, or were not to
+	Behind bool             // the branch is not checked out: the user's files stay as they are
+}
+
+// Follow moves a branch from tip to a commit, together with the user's files if it is checked out. Where these cannot
+// follow, the branch aside gets the commit. again says that an earlier call was cut short. The caller has the working
+// tree.
+func (b Branch) Follow(ctx context.Context, repo *gitops.Repo, tip, commit string, again bool) (f Followed, err error) {
+	f.Ref = b.Ref
+	head, err := repo.Head(ctx)
+	if b.Ref == "" && err == nil && head.Branch != "" {
+		f.Left = []gitops.LeftOut{{Path: ShortRef(head.Branch),
+			Why: "it was checked out meanwhile, and the run began on a detached HEAD"}}
+	} else {
+		f.Left, err = repo.Advance(ctx, b.Ref, tip, commit, again)
+	}
+	if err != nil {
+		return f, err
+	}
+	if len(f.Left) > 0 {
+		f.Ref = b.Aside
+		return f, b.aside(ctx, repo, commit, f.Left)
+	}
+	head, err = repo.Head(ctx)
+	f.Behind = head.Branch != b.Ref
+	return f, err
+}
+
+// aside makes the branch aside, or moves it forward.
+func (b Branch) aside(ctx context.Context, repo *gitops.Repo, commit string, left []gitops.LeftOut) error {
+	if b.Ref == b.Aside {
+		return &gitops.RefusedError{Reason: "the branch " + ShortRef(b.Ref) + " cannot get the commit: " +
+			workspace.Reasons(left),
+			Hint: "check out another branch, or commit or stash your changes, then resume the run"}
+	}
+	name := ShortRef(b.Aside)
+	at, err := repo.RefCommit(b.Aside)
+	if err != nil {
+		return err
+	}
+	taken, why := "", ""
+	if at == "" {
+		taken, err = repo.NoRoom(ctx, b.Aside)
+		taken = ShortRef(taken)
+		why = "cannot be made beside the branch " + taken
+	} else if at != commit && !repo.LeadsTo(ctx, commit, at) {
+		taken, why = name, "has commits that they lack"
+	}
+	if err != nil || at == commit {
+		return err
+	}
+	if taken != "" {
+		return &gitops.RefusedError{Reason: fmt.Sprintf(
+			"your working tree cannot follow (%s), and the branch %s, where the commits would go, %s",
+			workspace.Reasons(left), name, why),
+			Hint: "git branch -m " + taken + " ANOTHER-NAME, then resume the run"}
+	}
+	return repo.MoveRef(ctx, b.Aside, at, commit, "descartes: commits that the files cannot follow")
+}
+
+// Head is the commit of the branch. on is the last one of it that is known.
+func (b Branch) Head(ctx context.Context, repo *gitops.Repo, on string) (string, error) {
+	head, err := repo.Head(ctx)
+	// begun on a detached HEAD: the branch is the user's own affair
+	if err == nil && b.Ref == "" && head.Branch != "" && on != "" {
+		return on, nil
+	}
+	if err != nil || b.Ref == "" || b.Ref == head.Branch {
+		return head.Hash, err
+	}
+	at, err := repo.RefCommit(b.Ref)
+	if err == nil && at == "" && on != "" {
+		err = &gitops.RefusedError{Reason: "the branch " + ShortRef(b.Ref) + ", which gets the commits, is gone",
+			Hint: fmt.Sprintf("git branch %s %.12s, then resume the run", ShortRef(b.Ref), on)}
+	}
+	return at, err
+}
