@@ -136,16 +136,17 @@ const optional = "it is optional"
 
 // leave notes a line that looks like an entry and is none.
 func (c *entries) leave(n int, reason string) {
-	box := c.md.Lines[n].Box
-	c.left = append(c.left, Finding{Line: n + 1, Kind: KindLeft, Closed: reason == optional || BoxStatus(box) == Done,
-		Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(c.md.Line(n))), reason)})
+	closed := reason == optional || BoxStatus(c.md.Lines[n].Box) == Done
+	c.left = append(c.left, NoTask(n, c.md.Line(n), reason, closed))
 }
 
 // entry reads one entry with a box.
 func (c *entries) entry(n int) checkEntry {
 	e := checkEntry{line: n, head: c.md.HeadAt(n)}
 	e.whole = e.cutMarks(prose.Clip(c.md.Plain(n)))
-	e.id, e.title = prose.LeadingID(e.whole)
+	if e.id, e.title = prose.LeadingID(e.whole); strings.Contains(e.id, "-") && !prose.CodeID(e.id) {
+		e.id, e.title = "", e.whole // GSD's "01-01: Title", whose phases are tasks of no list
+	}
 	e.optional = e.id != "" && strings.HasPrefix(e.title, "* ")
 	if e.title = e.cutMarks(e.title); e.title == "" {
 		e.title = "Task " + e.id
@@ -234,13 +235,9 @@ func (c *entries) nameEntries() {
 		if e.id != "" && first == e.line+1 {
 			continue
 		}
-		id := e.base
-		for k := 2; lines[id] > 0; k++ {
-			id = fmt.Sprint(e.base, "-", k)
-		}
+		id := prose.FreeID(e.base, func(id string) bool { return lines[id] > 0 })
 		if e.id != "" {
-			c.left = append(c.left, Finding{Line: e.line + 1, ID: id, Kind: "line",
-				Message: fmt.Sprintf("a second task %s: it is %s here, and the first one is in line %d", e.id, id, first)})
+			c.left = append(c.left, Second(e.line+1, "task", e.id, id, first))
 		}
 		e.id, lines[id] = id, e.line+1
 	}

@@ -23,6 +23,7 @@ const (
 type document struct {
 	object // of the top level; nil unless it is one
 	parsed bool
+	root   gjson.Result
 	array  bool     // the top level is an array
 	lists  []string // members that hold a task list: tags
 }
@@ -88,8 +89,9 @@ func parse(src string) (document, *problem) {
 	if !json.Valid([]byte(text)) {
 		return d, notJSON(src, start, json.Unmarshal([]byte(text), new(any)))
 	}
+	d.root = gjson.Result{Type: gjson.JSON, Raw: text, Index: start}
 	if d.array = text[0] == '['; text[0] == '{' {
-		d.object = members(gjson.Result{Type: gjson.JSON, Raw: text, Index: start})
+		d.object = members(d.root)
 	}
 	for _, m := range d.object {
 		if m.value.IsObject() && members(m.value).get("tasks").IsArray() {

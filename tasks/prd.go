@@ -13,7 +13,7 @@ import (
 
 // prd is a prd.json: user stories {"id", "title", "description", "acceptanceCriteria", "priority", "passes"}. They are
 // done by priority, equal ones side by side; without numbers in the order of the list. If stories name dependencies,
-// only those count.
+// only those count. An array of {"category", "description", "steps", "passes"} is one too: their ids are their places.
 type prd struct{}
 
 func (prd) Match(t *text) bool {
@@ -26,6 +26,9 @@ func (t *text) stories() gjson.Result {
 		if v := t.get(name); v.IsArray() {
 			return v
 		}
+	}
+	if first := t.root.Get("0"); t.array && first.Get("passes").IsBool() && first.Get("description").Exists() {
+		return t.root
 	}
 	return gjson.Result{}
 }
@@ -44,7 +47,7 @@ func (prd) Tags(t *text) []string {
 func (prd) SetStatus(t *Task, s Status) (Status, string) { return binary(t, s, "true", "false") }
 
 func (prd) Read(t *text, f *File) *problem {
-	r := &storyReader{reader: reader{File: f, line: 1}, ranked: true}
+	r := &storyReader{reader: reader{File: f, line: 1}, ranked: true, array: t.array}
 	list := t.stories()
 	if p := each(list, func(_, v gjson.Result) *problem { return r.story(v) }); p != nil {
 		return p
@@ -61,6 +64,7 @@ func (prd) Read(t *text, f *File) *problem {
 // storyReader decodes user stories.
 type storyReader struct {
 	reader
+	array  bool      // an array of features, which have no ids
 	ranks  []float64 // the priority of each story as a number
 	ranked bool      // all have one
 }
@@ -78,6 +82,8 @@ func (r *storyReader) story(v gjson.Result) *problem {
 		switch key.Str {
 		case "notes":
 			e.task.Details = plain(value)
+		case "steps":
+			e.task.TestStrategy = bullets(value)
 		case "priority":
 			if n, err := strconv.ParseFloat(plain(value), 64); err == nil && n == n {
 				rank, ranked = n, true
@@ -98,8 +104,13 @@ func (r *storyReader) story(v gjson.Result) *problem {
 	switch {
 	case p != nil:
 		return p
+	case !e.id.Exists() && r.array && e.status > 0:
+		e.task.ID = strconv.Itoa(e.index + 1)
 	case !e.id.Exists():
 		return &problem{v.Index, "a user story without id"}
+	}
+	if first, rest, _ := strings.Cut(e.task.Description, "\n"); e.task.Title == "" {
+		e.task.Title, e.task.Description = prose.Clip(first), rest
 	}
 	r.deps = r.deps || len(e.task.DependsOn) > 0
 	r.ranks, r.ranked = append(r.ranks, rank), r.ranked && ranked

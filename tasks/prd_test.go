@@ -42,6 +42,8 @@ func TestStoryForms(t *testing.T) {
 			[]string{"1 pending a", "2 pending b <- 1", "3 pending c <- 2"}, nil},
 		"stated": {`{"stories":[{"id":"a","title":"a","dependsOn":["b"]},{"id":"b","title":"b","dependsOn":[]}]}`,
 			[]string{"a pending a <- b", "b pending b"}, nil},
+		"features": {`[{"category":"a","description":"log in\nwith a name","steps":["try","try again"],"passes":true},{"description":"log out","passes":false}]`,
+			[]string{"1 done log in", "2 pending log out <- 1"}, nil},
 		"words": {`{"stories":[{"id":"a","title":"a","priority":"high","passes":"yes"}]}`,
 			[]string{"a pending a"}, nil},
 		"passes twice": {`{"stories":[{"id":"a","title":"a","passes":true,"passes":false}]}`, []string{"a pending a"},

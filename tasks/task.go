@@ -99,6 +99,19 @@ type Finding struct {
 // KindLeft is the kind of findings about lines that look like work and are no tasks. See LeftOut.
 const KindLeft = "left"
 
+// NoTask is the finding about a line, counted from 0, that looks like work and is no task; closed where nobody waits
+// for it.
+func NoTask(line int, text, reason string, closed bool) Finding {
+	return Finding{Line: line + 1, Kind: KindLeft, Closed: closed,
+		Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(text)), reason)}
+}
+
+// Second is the finding about the second thing with an id, in a line from 1; what is "task" or a word for a phase.
+func Second(line int, what, id, own string, first int) Finding {
+	return Finding{Line: line, ID: own, Kind: "line",
+		Message: fmt.Sprintf("a second %s %s: it is %s here, and the first one is in line %d", what, id, own, first)}
+}
+
 // UnknownMark is the finding about a mark in a box that nobody knows.
 func UnknownMark(line int, id, text string) Finding {
 	task := ""

@@ -361,6 +361,12 @@ func (l *Line) classify(line string) {
 	switch {
 	case n > 0 && n < len(bare) && (bare[n] == '.' || bare[n] == ')'):
 	case n == 0 && strings.IndexByte("-*+", bare[0]) >= 0:
+	case bare[0] == '[': // some write boxes alone, one a line
+		if box, size := readBox(bare); size > 0 && box != '?' && size < len(strings.TrimSpace(bare)) {
+			l.Kind, l.Text = Entry, l.End-len(bare)
+			l.setBox(box, size)
+		}
+		return
 	default:
 		return
 	}
@@ -370,8 +376,13 @@ func (l *Line) classify(line string) {
 	}
 	l.Kind, l.Number, l.Text = Entry, number, l.End-len(rest)
 	if box, size := readBox(rest); size > 0 {
-		l.Box, l.Mark, l.MarkEnd, l.Text = box, l.Text+1, l.Text+size-1, l.Text+size
+		l.setBox(box, size)
 	}
+}
+
+// setBox notes the box that the words of an entry begin with.
+func (l *Line) setBox(box rune, size int) {
+	l.Box, l.Mark, l.MarkEnd, l.Text = box, l.Text+1, l.Text+size-1, l.Text+size
 }
 
 // Boxes are what people put in a box.

@@ -18,6 +18,7 @@ type Document struct {
 	Heads  []Heading
 	Tables []Table
 	words  []string // of each line, behind its marks and without markup
+	label  []bool   // of each line: it follows a label such as "Acceptance criteria:"
 }
 
 // Heading is a heading of the document itself, or a line in bold that begins like one.
@@ -56,6 +57,7 @@ func Read(src string) (*Document, error) {
 		d.words[n] = markdown.Inline(md.Words(n))
 	}
 	d.findHeads()
+	d.findLabels()
 	d.findTables()
 	return d, nil
 }
@@ -85,7 +87,8 @@ func (d *Document) findHeads() {
 			d.Heads[open[len(open)-1]].End = h.Line
 			open = open[:len(open)-1]
 		}
-		if h.Word == "" {
+		// a number among tasks makes one: "6. Verification"
+		if up := len(open) - 1; h.Word == "" && (h.ID == "" || up < 0 || d.Heads[open[up]].Section != prose.Work) {
 			h.Section = prose.SectionOf(prose.Fold(h.Title))
 		}
 		if len(open) > 0 {
@@ -96,6 +99,32 @@ func (d *Document) findHeads() {
 			}
 		}
 		open = append(open, i)
+	}
+}
+
+// findLabels finds the lines that follow a line or an entry such as "Acceptance criteria:".
+func (d *Document) findLabels() {
+	d.label = make([]bool, len(d.Lines))
+	at := -1 // the line of the label
+	for n := range d.Lines {
+		l, above := &d.Lines[n], max(n-1, 0)
+		switch {
+		case l.Kind == markdown.Blank || l.Kind == markdown.Hidden:
+			continue
+		case l.Kind == markdown.Heading,
+			at >= 0 && l.Indent <= d.Lines[at].Indent && (l.Kind == markdown.Text && d.Lines[above].Kind == markdown.Blank ||
+				l.Kind == markdown.Entry && d.Lines[at].Kind == markdown.Entry):
+			at = -1
+		}
+		d.label[n] = at >= 0
+		if l.Kind == markdown.Heading || l.Box != 0 || l.Number != "" {
+			continue
+		}
+		if text := strings.Replace(d.words[n], "：", ":", 1); strings.HasSuffix(text, ":") || markdown.BoldLine(d.Words(n)) {
+			if at = -1; prose.SectionOf(prose.Fold(text)) == prose.Criteria {
+				at = n
+			}
+		}
 	}
 }
 
@@ -137,7 +166,7 @@ var (
 	mark = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
 	// doneWord is such a word at the end, maybe with a date.
 	doneWord = lazyregexp.New(`(?i)\s*(?:[(\[]\s*(?:[✅✓✔]\x{fe0f}?\s*)?|[—–-]\s+(?:[✅✓✔]\x{fe0f}?\s*)?|[✅✓✔]\x{fe0f}?\s*)` +
-		`(?:done|completed?|finished|implemented|shipped|merged)\b` +
+		`(?:` + prose.DoneWords + `)` +
 		`(?:[\s,:–-]*(?:on |in |at )?(?:[a-z]{3,9}\.? )?[0-9][0-9./: -]*)?[)\]]?(?:\s*\([^()]*\))?$`)
 )
 
@@ -159,8 +188,9 @@ func CutStatus(s string) (rest, status string) {
 		s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, m[0]), m[0]))
 	}
 	if open := strings.LastIndexAny(s, "([—（"); open > 0 {
-		_, n := utf8.DecodeRuneInString(s[open:])
-		if known := prose.Status(strings.Trim(s[open+n:], ")] .✅✓）")); known != "" {
+		mark, n := utf8.DecodeRuneInString(s[open:])
+		closed := mark == '—' || strings.LastIndexAny(s, ")]）") > open
+		if known := prose.Status(strings.Trim(s[open+n:], ")] .✅✓）")); known != "" && closed && s[open+n] != ' ' {
 			status, s = known, strings.TrimRight(strings.TrimSpace(s[:open]), " -–:")
 		}
 	}
@@ -178,6 +208,9 @@ func (d *Document) HeadAt(line int) int {
 
 // Under is what a line stands under.
 func (d *Document) Under(line int) prose.Section {
+	if d.label[line] {
+		return prose.Criteria
+	}
 	if i := d.HeadAt(line); i >= 0 {
 		return d.Heads[i].Section
 	}
@@ -238,6 +271,9 @@ func (t *Table) Names(r Row) (ref prose.Ref, title, status string) {
 		}
 	} else if id, rest := prose.LeadingID(title); id != "" {
 		return prose.Ref{ID: id, Word: true}, rest, status
+	}
+	if len(text) == 1 && 'A' <= text[0] && text[0] <= 'Z' && id >= 0 {
+		return prose.Ref{ID: text, Word: true}, title, status
 	}
 	if refs, rest := prose.Refs(text); len(refs) == 1 && strings.TrimSpace(rest) == "" {
 		ref = refs[0]

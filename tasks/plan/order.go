@@ -62,6 +62,23 @@ func (r *reader) statements(who subject, n int) (alone bool) {
 	return alone
 }
 
+// sentences says which lines of a task that states no order seem to speak of one: "start once Task 2 is merged".
+func (r *reader) sentences(i int) {
+	t := &r.tasks[i]
+	for n := t.Line; n < t.last && !t.stated; n++ {
+		if kind := r.Lines[n].Kind; kind != markdown.Text && kind != markdown.Entry {
+			continue
+		}
+		for _, ref := range prose.Ordered(r.Plain(n)) {
+			k, ok := r.index[ref.ID]
+			if ok && ref.Word && !ref.Phase && k != i && (t.phase < 0 || r.tasks[k].phase >= t.phase) {
+				r.note(n, t.ID, "label", fmt.Sprintf("task %s: %q names task %s: if it waits for that one, write \"Depends on: Task %s\"",
+					t.ID, prose.Short(r.Plain(n)), ref.ID, ref.ID))
+			}
+		}
+	}
+}
+
 // unknownLabel says that a line only names tasks, behind a label that is no word for an order here.
 func (r *reader) unknownLabel(i, line int, name, value string) {
 	for part := range strings.SplitSeq(value, ",") {
@@ -169,6 +186,9 @@ func (r *reader) link(who subject, line int, s prose.Statement, ref prose.Ref) {
 // resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase,
 // else all tasks of the phase of that number.
 func (r *reader) resolve(ref prose.Ref, from int) []int {
+	if i, ok := r.index[ref.Written]; ok && !ref.Phase {
+		return []int{i} // 1-2 is an id here, not 1 and 2
+	}
 	if !ref.Phase {
 		ids := []string{ref.ID, strings.ToUpper(ref.ID)}
 		if from >= 0 {

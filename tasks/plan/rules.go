@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ func rules() []rule {
 	return []rule{
 		{explicit[0], "<task><name>Title</name>", (*reader).elements},
 		{explicit[1], "### Task 1: Title", (*reader).taskHeadings},
+		{"entries \"Task\"", "- **Task 1: Title**", (*reader).taskEntries},
 		{"headings with ids", "### U1. Title", func(r *reader) []task { return r.numbered("unit") }},
 		{"steps", "## Step 1: Title", func(r *reader) []task {
 			if len(r.phases) == 0 || r.phases[0].Word != "step" {
@@ -33,7 +35,7 @@ func rules() []rule {
 			}
 			return r.phaseTasks()
 		}},
-		{"rows of tables", "| # | Task | Status |", func(r *reader) []task { return r.named(r.rows()) }},
+		{"rows of tables", "| # | Task | Status |", func(r *reader) []task { return r.named(r.rows("status")) }},
 		{"parts of phases", "## Phase 1: Name, then - [ ] Title", (*reader).phaseItems},
 		{phasesAlone, "## Phase 1: Title", (*reader).phaseTasks},
 		{"headings of checklists", "### 1. Title, then - [ ] Part", func(r *reader) []task {
@@ -46,6 +48,7 @@ func rules() []rule {
 		{"boxes", "- [ ] Title", boxes},
 		{"numbered sections", "## Change 1: Title", func(r *reader) []task { return r.numbered("section") }},
 		{"numbered headings", "## 1. Title", (*reader).numberedHeadings},
+		{"rows with a priority", "| Priority | Item |", func(r *reader) []task { return r.named(r.rows("priority")) }},
 		{"entries of a list", "## Tasks, then 1. Title", (*reader).listed},
 		{"boxes of a checklist", "## Implementation Checklist, then - [ ] Title", func(r *reader) []task {
 			r.weak = true
@@ -107,8 +110,8 @@ func (r *reader) work(by rule, list []task, leave func(n int, reason string)) {
 		ids[list[i].ID], titles[prose.Fold(list[i].Title)] = true, true
 	}
 	rows := map[int]bool{}
-	for i := range r.Tables {
-		for _, x := range rowTasks(&r.Tables[i]) {
+	for _, t := range r.workTables() {
+		for _, x := range rowTasks(t, "status") {
 			rows[x.Line-1] = !ids[x.own] && !titles[prose.Fold(x.Title)]
 		}
 	}
@@ -145,9 +148,8 @@ func holds(list []task, h *outline.Heading) bool {
 func (r *reader) account(by rule) {
 	r.work(by, r.tasks, func(n int, reason string) {
 		_, status := outline.CutStatus(r.Plain(n))
-		r.findings = append(r.findings, tasks.Finding{Line: n + 1, Kind: tasks.KindLeft,
-			Closed:  tasks.BoxStatus(r.Lines[n].Box) == tasks.Done || status == "done",
-			Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(r.Line(n))), reason)})
+		closed := tasks.BoxStatus(r.Lines[n].Box) == tasks.Done || status == "done"
+		r.findings = append(r.findings, tasks.NoTask(n, r.Line(n), reason, closed))
 	})
 	in := r.inside(r.tasks)
 	for n := range r.Lines {
@@ -158,10 +160,12 @@ func (r *reader) account(by rule) {
 	slices.SortStableFunc(r.findings, func(a, b tasks.Finding) int { return a.Line - b.Line })
 }
 
-// elements makes tasks of elements <task> with a name, as GSD writes them.
+var elementID = lazyregexp.New(`^\s*<task [^>]*\bid="([^"]*)"`)
+
+// elements makes tasks of elements <task> with a name or a title, as GSD writes them.
 func (r *reader) elements() (list []task) {
 	for n := 0; n < len(r.Lines); n++ {
-		if !strings.HasPrefix(strings.TrimSpace(r.Line(n)), "<task") || r.Fenced(n) {
+		if line := strings.TrimSpace(r.Line(n)); !strings.HasPrefix(line, "<task>") && !strings.HasPrefix(line, "<task ") || r.Fenced(n) {
 			continue
 		}
 		end := n + 1
@@ -169,13 +173,15 @@ func (r *reader) elements() (list []task) {
 			end++
 		}
 		body := r.Source[r.Offset(n):r.Offset(end)]
-		t := task{Task: tasks.Task{Title: prose.Clip(prose.Element(body, "name")), Line: n + 1,
-			Description: prose.Element(body, "action"), Verify: prose.Element(body, "verify"), Acceptance: prose.Element(body, "done")},
-			last: end}
+		t := task{Task: tasks.Task{Title: prose.Clip(cmp.Or(prose.Element(body, "name"), prose.Element(body, "title"))),
+			Line: n + 1, Description: prose.Element(body, "action"), Verify: prose.Element(body, "verify"),
+			Acceptance: cmp.Or(prose.Element(body, "done"), prose.Element(body, "acceptance_criteria"))}, last: end}
 		if t.Title == "" {
 			continue
 		}
-		if _, id, title := prose.Numbered(t.Title); id != "" && title != "" {
+		if m := elementID.FindStringSubmatch(body); m != nil && prose.IDProblem(m[1]) == "" {
+			t.ID = m[1]
+		} else if _, id, title := prose.Numbered(t.Title); id != "" && title != "" {
 			t.ID, t.Title = id, title
 		}
 		list = append(list, t)
@@ -194,11 +200,14 @@ func headTask(h *outline.Heading) task {
 // taskHeadings makes a task of each heading "Task N". One in the section of another is a part of it. Where each phase
 // counts anew, these are its items.
 func (r *reader) taskHeadings() (list []task) {
+	if !slices.ContainsFunc(r.Heads, func(h outline.Heading) bool { return h.IsTask() }) {
+		return nil
+	}
 	seen := map[string]int{} // by id: 1 + the phase
 	ids := map[int]string{}  // by heading
 	for i := range r.Heads {
 		h := &r.Heads[i]
-		if !h.IsTask() {
+		if !h.IsTask() && !r.isBeside(i) {
 			continue
 		}
 		at := 1 + r.phaseAt(h.Line)
@@ -218,12 +227,53 @@ func (r *reader) taskHeadings() (list []task) {
 	return list
 }
 
-// numbered makes a task of each heading with this word, of the level that has the most, if there are several.
+// isBeside reports whether a heading of a phase has a number and neither is a task by its word nor holds one: "2.1
+// Title" where others are called "Task 2.2: Title".
+func (r *reader) isBeside(i int) bool {
+	h := &r.Heads[i]
+	if h.Word != "" || !strings.Contains(h.ID, ".") || h.Background() || r.phaseAt(h.Line) < 0 {
+		return false
+	}
+	for up := h.Parent; up >= 0; up = r.Heads[up].Parent {
+		if r.Heads[up].IsTask() {
+			return false
+		}
+	}
+	for i++; i < len(r.Heads) && r.Heads[i].Line < h.End; i++ {
+		if r.Heads[i].IsTask() {
+			return false
+		}
+	}
+	return true
+}
+
+// taskEntries makes a task of each entry "Task N: Title" without a box, if there are several.
+func (r *reader) taskEntries() []task {
+	items := r.entries(0, len(r.Lines), func(n int) bool {
+		text, _ := outline.CutStatus(r.Plain(n))
+		word, id, title := prose.Numbered(text)
+		return r.Lines[n].Box == 0 && (word == "task" || word == "subtask") && title != "" &&
+			!strings.HasSuffix(text, id+" "+title) // "Task 2 needs it" speaks of one
+	})
+	if len(items) < 2 {
+		return nil
+	}
+	return r.named(items)
+}
+
+// numbered makes a task of each heading with this word, of the level that has the most, if there are several. Where
+// each phase counts anew, these are its items.
 func (r *reader) numbered(word string) []task {
 	levels := [outline.BoldLevel + 1][]task{}
 	best := 0
+	seen := map[string]int{} // by id: 1 + the phase
 	for i := range r.Heads {
 		if h := &r.Heads[i]; h.Word == word && !h.Background() {
+			at := 1 + r.phaseAt(h.Line)
+			if first, ok := seen[h.ID]; ok && first != at {
+				return nil
+			}
+			seen[h.ID] = at
 			levels[h.Level] = append(levels[h.Level], headTask(h))
 		}
 	}
@@ -250,14 +300,18 @@ func (r *reader) phaseTasks() (list []task) {
 // phaseItems makes tasks of the items in phases, and of phases without any, if some phase has items.
 func (r *reader) phaseItems() (list []task) {
 	items := make([][]task, len(r.phases))
-	// through: numbered on from phase to phase, so that the numbers are ids
-	some, through, last := false, len(r.phases) > 1, 0
+	// through: numbered on from phase to phase, so that the numbers are ids; again: each phase has its own WP1
+	some, through, again, last, seen := false, len(r.phases) > 1, false, 0, map[string]int{}
 	for i := range r.phases {
 		items[i] = r.itemsOf(&r.phases[i])
 		some, through = some || len(items[i]) > 0, through && len(items[i]) > 0
 		for _, t := range items[i] {
 			n, err := strconv.Atoi(t.ID)
 			through, last = through && err == nil && n > last, n
+			if first, ok := seen[t.ID]; ok && first != i {
+				again = true
+			}
+			seen[t.ID] = i
 		}
 	}
 	if !some {
@@ -276,6 +330,9 @@ func (r *reader) phaseItems() (list []task) {
 			if whole[i].Status == tasks.Done && !t.settled {
 				t.say("done")
 			}
+			if again && prose.CodeID(t.ID) {
+				t.ID, t.made = r.phases[i].ID+"."+t.ID, true
+			}
 			list = append(list, t)
 		}
 	}
@@ -292,7 +349,7 @@ func (r *reader) itemsOf(f *phase) []task {
 	case len(heads) > 0:
 		return heads
 	}
-	return r.entries(f.Line+1, f.End, isNumbered)
+	return r.entries(f.Line+1, f.End, r.isNumbered)
 }
 
 // without counts the headings without a box in their section.
@@ -341,7 +398,7 @@ func (r *reader) numberedHeadings() []task {
 }
 
 // workTitle recognises a folded heading over a list of tasks by its last or first words.
-var workTitle = lazyregexp.New(`\b(?:tasks|to-?dos?|action items|steps)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$`)
+var workTitle = lazyregexp.New(`\b(?:tasks|to-?dos?|action items|steps)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
 
 var planTitle = lazyregexp.New(`\bplan\b`)
 
@@ -360,9 +417,9 @@ func (r *reader) listed() []task {
 			if end = h.End; whole && len(r.Heads) > 1 {
 				end = r.Heads[1].Line
 			}
-			found := r.entries(h.Line+1, end, isNumbered)
+			found := r.entries(h.Line+1, end, r.isNumbered)
 			if len(found) == 0 && !whole {
-				found = r.entries(h.Line+1, end, func(*markdown.Line) bool { return true })
+				found = r.entries(h.Line+1, end, func(int) bool { return true })
 			}
 			items = append(items, found...)
 		}
@@ -373,17 +430,17 @@ func (r *reader) listed() []task {
 	return r.named(items)
 }
 
-func isNumbered(l *markdown.Line) bool { return l.Number != "" }
+func (r *reader) isNumbered(n int) bool { return r.Lines[n].Number != "" }
 
 func (r *reader) boxes(first, end int) []task {
-	return r.entries(first, end, func(l *markdown.Line) bool { return l.Box != 0 })
+	return r.entries(first, end, func(n int) bool { return r.Lines[n].Box != 0 })
 }
 
 // entries are the list entries of a kind in some lines, background left out. What is nested in one is its text.
-func (r *reader) entries(first, end int, match func(*markdown.Line) bool) (items []task) {
+func (r *reader) entries(first, end int, match func(n int) bool) (items []task) {
 	for n := first; n < end; n++ {
 		l, section := &r.Lines[n], r.Under(n)
-		if l.Kind != markdown.Entry || !match(l) || section >= prose.Aside || section == prose.Checklist && !r.weak ||
+		if l.Kind != markdown.Entry || !match(n) || section >= prose.Aside || section == prose.Checklist && !r.weak ||
 			section == prose.Background && (l.Box == 0 || len(r.phases) > 0) {
 			continue
 		}
@@ -432,6 +489,7 @@ func nameItems(items []task, prefix string) {
 		unique = unique && t.ID != "" && !seen[t.ID]
 		seen[t.ID] = true
 	}
+	dashed := prefix + "-"
 	if prefix != "" {
 		prefix += "."
 	}
@@ -439,7 +497,8 @@ func nameItems(items []task, prefix string) {
 		t := &items[k]
 		t.made = !unique || !prose.CodeID(t.ID) // numbers of a plan seldom are numbers of tasks
 		switch {
-		case unique && (prose.CodeID(t.ID) || strings.HasPrefix(t.ID, prefix)):
+		case unique && (prose.CodeID(t.ID) || strings.HasPrefix(t.ID, prefix) ||
+			strings.HasPrefix(strings.TrimLeft(t.ID, "0"), dashed)):
 		case unique && !strings.Contains(t.ID, "."):
 			t.ID = prefix + t.ID
 		default:

@@ -8,21 +8,48 @@ import (
 	"descartes/tasks/prose"
 )
 
-// rows makes tasks of the rows of tables.
-func (r *reader) rows() (all []task) {
-	for i := range r.Tables {
-		if r.Under(r.Tables[i].Rows[0].Line) < prose.Background {
-			all = append(all, rowTasks(&r.Tables[i])...)
+// rows makes tasks of the rows of tables, by this column where a row has no number.
+func (r *reader) rows(column string) (all []task) {
+	for _, t := range r.workTables() {
+		if r.Under(t.Rows[0].Line) < prose.Background {
+			all = append(all, rowTasks(t, column)...)
 		}
 	}
 	return all
 }
 
-// rowTasks are the tasks of one table, none where not each row has a title, and a number, a status or dependencies.
-func rowTasks(t *outline.Table) (items []task) {
+// workTables are the tables but for those that are an index of sections.
+func (r *reader) workTables() (list []*outline.Table) {
+	type name struct {
+		phase int
+		text  string
+	}
+	heads := map[name]bool{}
+	for i := range r.Heads {
+		h := &r.Heads[i]
+		heads[name{r.phaseAt(h.Line), h.ID}], heads[name{r.phaseAt(h.Line), prose.Fold(h.Title)}] = true, true
+	}
+	for i := range r.Tables {
+		t, named := &r.Tables[i], 0
+		for _, row := range t.Rows {
+			_, title, _ := t.Names(row)
+			k := r.phaseAt(row.Line)
+			if heads[name{k, prose.Fold(title)}] || prose.CodeID(row.Cells[0]) && heads[name{k, row.Cells[0]}] {
+				named++
+			}
+		}
+		if 2*named <= len(t.Rows) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// rowTasks are the tasks of one table, none where not each row has a title, and a number, dependencies or this column.
+func rowTasks(t *outline.Table, column string) (items []task) {
 	for _, row := range t.Rows {
 		ref, title, status := t.Names(row)
-		if title == "" || ref.Phase || t.After() < 0 && t.Column("status") < 0 && (ref.ID == "" || t.Column("id") < 0 && !ref.Word) ||
+		if title == "" || ref.Phase || t.After() < 0 && t.Column(column) < 0 && (ref.ID == "" || t.Column("id") < 0 && !ref.Word) ||
 			len(ref.ID) > 1 && prose.NoTaskCode(ref.ID) && ref.ID[1] > '9' {
 			return nil
 		}
@@ -39,26 +66,38 @@ func rowTasks(t *outline.Table) (items []task) {
 	return items
 }
 
+// rowSubject is the task or the phase that a row is about: by its number, its title, or what its first cell begins
+// with; both are -1 where there is none.
+func (r *reader) rowSubject(t *outline.Table, row outline.Row) subject {
+	ref, title, _ := t.Names(row)
+	code, rest := prose.LeadingID(row.Cells[0] + " ")
+	if !prose.CodeID(code) { // the number of something else
+		code = ""
+	}
+	for _, id := range []string{ref.ID, code} {
+		if found := r.resolve(prose.Ref{ID: id, Word: true}, r.phaseAt(row.Line)); id != "" && len(found) == 1 && !ref.Phase {
+			return subject{found[0], -1}
+		}
+	}
+	for _, name := range []string{title, rest} {
+		if i, ok := r.called[prose.Fold(name)]; ok && i >= 0 {
+			return subject{i, -1}
+		}
+	}
+	if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && ref.Phase {
+		return subject{-1, k}
+	}
+	return subject{-1, -1}
+}
+
 // tableOrder takes what the tables say tasks and phases wait for.
 func (r *reader) tableOrder() {
 	for i := range r.Tables {
 		t := &r.Tables[i]
-		if t.After() < 0 {
-			continue
-		}
 		for _, row := range t.Rows {
-			ref, title, _ := t.Names(row)
-			who := subject{-1, -1}
-			if i, ok := r.index[ref.ID]; ok && !ref.Phase {
-				who.task = i
-			} else if i, ok := r.called[prose.Fold(title)]; ok && i >= 0 {
-				who.task = i
-			} else if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && ref.Phase {
-				who.phase = k
-			} else {
-				continue
+			if who := r.rowSubject(t, row); t.After() >= 0 && who != (subject{-1, -1}) {
+				r.take(who, row.Line, prose.Statement{Strong: true, Text: row.Cell(t.After())})
 			}
-			r.take(who, row.Line, prose.Statement{Strong: true, Text: row.Cell(t.After())})
 		}
 	}
 }

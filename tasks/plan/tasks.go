@@ -100,7 +100,7 @@ func (d *Document) readTasks() {
 // otherDocument says what a file is that looks like a plan of tasks and is none.
 func (r *reader) otherDocument() string {
 	for i := range r.Heads {
-		if text := r.Heads[i].Text; strings.Contains(text, "(/plan command scope)") ||
+		if text := r.Heads[i].Text; text == "Constitution Check" || strings.Contains(text, "(/plan command scope)") ||
 			strings.HasPrefix(text, "Phase 2: Task Planning Approach") {
 			return "the file is Spec Kit's plan of a feature, which says how its tasks are made: they are in tasks.md beside it"
 		}
@@ -109,7 +109,7 @@ func (r *reader) otherDocument() string {
 }
 
 // statusElsewhere takes the statuses of tasks that have sections from boxes elsewhere that name them, as in a
-// checklist of steps above the steps.
+// checklist of steps above the steps, and from rows of tables.
 func (r *reader) statusElsewhere() {
 	in := r.inside(r.tasks)
 	for n := range r.Lines {
@@ -127,6 +127,18 @@ func (r *reader) statusElsewhere() {
 		}
 		if r.mentions[n] = true; !r.tasks[i].settled {
 			r.tasks[i].say(prose.BoxStatus(l.Box))
+		}
+	}
+	for i := range r.Tables {
+		t := &r.Tables[i]
+		for _, row := range t.Rows {
+			ref, title, _ := t.Names(row)
+			i := r.rowSubject(t, row).task
+			if i < 0 || r.tasks[i].Line == row.Line+1 || r.tasks[i].settled ||
+				!ref.Word && !prose.CodeID(row.Cells[0]) && title != "" && prose.Fold(title) != prose.Fold(r.tasks[i].Title) { // numbers of something else
+				continue
+			}
+			r.tasks[i].attribute("status", row.Cell(t.Column("status")))
 		}
 	}
 }
@@ -150,9 +162,13 @@ func (d *Document) refuse(line int, reason string) {
 
 // note adds a finding about a line, counted from 0.
 func (d *Document) note(line int, id, kind, message string) {
+	d.addFinding(tasks.Finding{Line: line + 1, ID: id, Kind: kind, Message: message})
+}
+
+func (d *Document) addFinding(f tasks.Finding) {
 	const most = 1000
 	if len(d.findings) < most {
-		d.findings = append(d.findings, tasks.Finding{Line: line + 1, ID: id, Kind: kind, Message: message})
+		d.findings = append(d.findings, f)
 	}
 }
 
@@ -182,10 +198,8 @@ func (r *reader) findPhases() {
 				return
 			}
 			own := *h
-			if first, ok := known[h.ID]; ok {
-				own.ID = freeID(h.ID, func(id string) bool { return known[id] > 0 })
-				r.note(h.Line, "", "line", fmt.Sprintf("a second %s %s: it is %s here, and the first one is in line %d",
-					word, h.ID, own.ID, first))
+			if own.ID = prose.FreeID(h.ID, func(id string) bool { return known[id] > 0 }); own.ID != h.ID {
+				r.addFinding(tasks.Second(h.Line+1, word, h.ID, own.ID, known[h.ID]))
 			}
 			known[own.ID] = h.Line + 1
 			r.phaseIDs[strings.ToLower(own.ID)] = len(r.phases)
@@ -193,15 +207,6 @@ func (r *reader) findPhases() {
 		})
 		if len(r.phases) > 0 {
 			return
-		}
-	}
-}
-
-// freeID is what the second thing with an id is called.
-func freeID(id string, taken func(string) bool) string {
-	for k := 2; ; k++ {
-		if free := fmt.Sprint(id, "-", k); !taken(free) {
-			return free
 		}
 	}
 }
@@ -229,11 +234,9 @@ func (r *reader) enter(list []task) bool {
 			r.refuse(t.Line, reason)
 			return false
 		}
-		if first, ok := r.index[t.ID]; ok {
-			id := t.ID
-			t.ID = freeID(id, func(id string) bool { _, ok := r.index[id]; return ok })
-			r.note(t.Line-1, t.ID, "line", fmt.Sprintf("a second task %s: it is %s here, and the first one is in line %d",
-				id, t.ID, r.tasks[first].Line))
+		id := t.ID
+		if t.ID = prose.FreeID(id, func(id string) bool { _, ok := r.index[id]; return ok }); t.ID != id {
+			r.addFinding(tasks.Second(t.Line, "task", id, t.ID, r.tasks[r.index[id]].Line))
 		}
 		t.Numeric = prose.PlainNumber(t.ID)
 		if up, ok := r.index[t.Parent]; ok {
@@ -307,6 +310,7 @@ func (r *reader) readTask(i int) {
 			text = append(text, r.Line(n))
 		}
 	}
+	r.sentences(i)
 	t.Verify = cmp.Or(prose.Verify(r, t.Line, t.last), t.Verify)
 	t.Title, t.Description, t.TestStrategy = prose.WithoutStatements(t.Title),
 		cmp.Or(t.Description, prose.Block(text)), prose.Block(checked)
@@ -319,12 +323,20 @@ func (r *reader) readTask(i int) {
 	t.RawStatus = string(t.Status)
 }
 
+// choices are words with a box before each, of which the last one that is ticked holds.
+var choices = lazyregexp.New(`\[(.)\] *([^\[]+)`)
+
 // attribute reads "Status: done", "Priority: high", and cells under such heads.
 func (t *task) attribute(name, value string) {
 	value = strings.Trim(value, " *`.")
 	switch prose.Label(name) {
 	case "status":
 		status := prose.Status(value)
+		for _, m := range choices.FindAllStringSubmatch(value, -1) {
+			if prose.BoxStatus([]rune(m[1])[0]) == "done" {
+				status = prose.Status(m[2])
+			}
+		}
 		for _, text := range []string{"x " + value, "x (" + value + ")"} {
 			if status == "" {
 				_, status = outline.CutStatus(text)

@@ -59,7 +59,7 @@ func Numbered(s string) (word, id, title string) {
 			return word, id, title
 		}
 	case word != "":
-		if IsDotted(id) || len(id) == 1 && !strings.HasPrefix(rest, " ") {
+		if IsDotted(id) || len(id) == 1 && (!strings.HasPrefix(rest, " ") || delimiter.FindString(rest) != " ") {
 			return word, id, title
 		}
 	case IsDotted(id) && title != "" && (strings.Contains(id, ".") || closed):
@@ -88,7 +88,7 @@ var (
 	hanNumbered = lazyregexp.New(`^(` + unspaced + `) ?([` + hanNumbers + `])[：:、.． ] *`)
 	delimiter   = lazyregexp.New(`^[\])）.:：、]*(?: *(?:[-–—·]|[:：])+(?: +|$))? *`)
 	ordinal     = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
-	dotted      = lazyregexp.New(`^[0-9]+[a-hA-H]?(\.[0-9]+[a-hA-H]?)*\.?$`)
+	dotted      = lazyregexp.New(`^(?:[0-9]{1,3}-[0-9]{1,3}|[0-9]+[a-hA-H]?(\.[0-9]+[a-hA-H]?)*)\.?$`)
 	code        = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*(?:-[A-Z]{1,8})?$`)
 	none        = lazyregexp.New(
 		`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?|` + noneWords + `)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
@@ -100,7 +100,7 @@ var (
 
 const noneWords = `keine|aucune?|ninguna?|nenhuma?|нет|无|無|なし|없음`
 
-// IsDotted reports whether id is made of numbers and dots.
+// IsDotted reports whether id is made of numbers and dots, or of two numbers as in 1-2.
 func IsDotted(id string) bool { return dotted.MatchString(id) }
 
 // unspaced are the words of languages that put no space before a number.
@@ -126,10 +126,10 @@ func CodeID(w string) bool { return code.MatchString(w) }
 // numbers, as P0-1, is not.
 func NoTaskCode(id string) bool {
 	stem := strings.TrimRight(strings.TrimRight(id, "0123456789.abcdefgh"), "-")
-	return noTaskCodes[stem]
+	return noTaskCodes[stem] || Priority(id) != ""
 }
 
-var noTaskCodes = Set("AC ADR BR C D EC FR G H K KD NF NFR P Q R REQ RISK SC V")
+var noTaskCodes = Set("AC ADR BR C D EC FR G H K KD NF NFR Q R REQ RISK SC V")
 
 // Set is the words of a text.
 func Set(words string) map[string]bool {
@@ -270,6 +270,8 @@ type Ref struct {
 	ID    string
 	Phase bool
 	Word  bool // "Task 3" or T003: not a mere number
+	// Written is how the text has it where ID is one of a range: 1-3, which may be an id of its own.
+	Written string
 }
 
 // Statement is what a line says about an order: "depends on 1, 2", "blocks 4".
@@ -304,6 +306,20 @@ func Statements(line string) []Statement {
 		list = append(list, x)
 	}
 	return list
+}
+
+var order = lazyregexp.New(`(?i)(?:^|[^\pL])(?:after|once|until|needs?|requires?|nach|benötigt|après|` +
+	`nécessite|después de|requiere|depois de|requer|после|требует|需要) *`)
+
+// Ordered are the references behind a word for an order in the middle of a sentence: "start once Task 2 is merged".
+func Ordered(line string) []Ref {
+	const longest = 1000
+	line = line[:min(len(line), longest)]
+	if at := order.FindStringIndex(line); at != nil {
+		refs, _ := Refs(line[at[1]:])
+		return refs
+	}
+	return nil
 }
 
 // Labelled splits "Label: value" whose label has no meaning in the table of words.
@@ -346,16 +362,18 @@ func Refs(s string) (refs []Ref, rest string) {
 		if m[1]+m[2]+m[3] != "" {
 			word, phase = true, m[2] != "" || slices.Contains(PhaseWords, canonical[m[3]])
 		}
-		lo, hi := m[4], m[5]
+		lo, hi, written := m[4], m[5], ""
 		if hi == "" {
-			lo, hi, _ = strings.Cut(lo, "-")
+			if lo, hi, _ = strings.Cut(lo, "-"); hi != "" {
+				written = m[4]
+			}
 		}
 		list := idRange(lo, hi)
 		if list == nil {
 			list = strings.Fields(m[4] + " " + m[5])
 		}
 		for _, id := range list {
-			refs = append(refs, Ref{ID: id, Phase: phase, Word: word || CodeID(id)})
+			refs = append(refs, Ref{ID: id, Phase: phase, Word: word || CodeID(id), Written: written})
 		}
 		s = s[len(m[0]):]
 		next := separator.FindString(s)
@@ -410,6 +428,15 @@ func Short(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:limit], "") + "..."
+}
+
+// FreeID is what a thing with an id is called: 3, or 3-2 where there is a 3 already.
+func FreeID(id string, taken func(string) bool) string {
+	free := id
+	for k := 2; taken(free); k++ {
+		free = fmt.Sprint(id, "-", k)
+	}
+	return free
 }
 
 // Slug is an id made of the first words of a title.

@@ -9,10 +9,10 @@ import (
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"Depends on: Task 3 and T004":  "[{3 false true} {T004 false true}]",
-		"A (depends on 1, 2)":          "[{1 false false} {2 false false}]",
-		"Blocked by: T001-T003":        "[{T001 false true} {T002 false true} {T003 false true}]",
-		"Depends on: Phases 1 & 2":     "[{1 true true} {2 true true}]",
+		"Depends on: Task 3 and T004":  "[{3 false true } {T004 false true }]",
+		"A (depends on 1, 2)":          "[{1 false false } {2 false false }]",
+		"Blocked by: T001-T003":        "[{T001 false true T001-T003} {T002 false true T001-T003} {T003 false true T001-T003}]",
+		"Depends on: Phases 1 & 2":     "[{1 true true } {2 true true }]",
 		"Dependencies: none":           "none",
 		"It blocks 3 other tasks":      "",
 		"an independent clause":        "",

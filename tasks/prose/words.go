@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+
+	"descartes/internal/lazyregexp"
 )
 
 // A table of words that people use in plans: English, German, French, Spanish, Portuguese, Russian, Chinese, Japanese
@@ -75,14 +78,14 @@ var labels = map[string][]string{
 		"状態", "상태"},
 	"priority": {"priority", "prio", "priorität", "priorité", "prioridad", "prioridade", "приоритет", "优先级", "優先度",
 		"우선순위"},
-	"title": {"title", "task", "tasks", "name", "task name", "work item", "item", "story", "titel", "aufgabe", "titre",
+	"title": {"title", "task", "tasks", "name", "task name", "work item", "item", "story", "sub-task", "subtask", "titel", "aufgabe", "titre",
 		"tâche", "título", "tarea", "tarefa", "задача", "название", "任务", "标题", "名称", "タスク", "作業", "작업"},
 	"text": {"description", "summary", "details", "beschreibung", "descripción", "descrição", "описание", "描述", "说明",
-		"説明", "설명"},
+		"説明", "설명", "内容", "내용", "o quê", "o que"},
 	"criteria": {"acceptance", "acceptance criteria"}, // only at the head of a column
 	"verify":   {"verify"},                            // likewise
 	"id": {"id", "#", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.", "phase", "step",
-		"issue", "ticket", "key", "номер", "序号", "编号", "番号", "번호"},
+		"issue", "ticket", "key", "fase", "paso", "schritt", "etapa", "étape", "этап", "номер", "序号", "编号", "番号", "번호"},
 }
 
 var labelOf = invert(labels)
@@ -93,7 +96,7 @@ func Label(s string) string { return labelOf[Fold(strings.Trim(s, "*_`：:"))] }
 // statusWords are words for a status in other languages, and others than the task formats have.
 var statusWords = map[string][]string{
 	"done": {"done", "complete", "completed", "finished", "implemented", "shipped", "merged", "closed", "erledigt",
-		"fertig", "abgeschlossen", "terminé", "terminée", "fait", "completado", "completada", "hecho", "hecha",
+		"fertig", "abgeschlossen", "resolved", "cerrado", "cerrada", "terminé", "terminée", "fait", "completado", "completada", "hecho", "hecha",
 		"terminado", "concluído", "concluída", "concluido", "feito", "готово", "выполнено", "завершено", "сделано",
 		"已完成", "完成", "完了", "完了済み", "済", "완료", "완료됨"},
 	"in-progress": {"in progress", "in-progress", "in_progress", "in arbeit", "begonnen", "en cours", "en progreso", "en curso", "em andamento", "в работе",
@@ -113,6 +116,9 @@ var statusOf = invert(statusWords)
 // not count.
 func Status(s string) string { return statusOf[Fold(strings.Trim(s, "*_✅✓✔☑️ "))] }
 
+// DoneWords is an expression for the words that say that something is done.
+var DoneWords = anyOf(statusWords, "done")
+
 // Section is what a heading says about the entries below it.
 type Section uint8
 
@@ -129,6 +135,8 @@ const (
 var sectionWords = map[Section][]string{
 	Work: {"plan", "tasks", "task list", "steps", "implementation", "implementation plan", "implementation steps", "todo",
 		"to do", "todos", "deliverables", "action items", "work items", "implementation order", "task breakdown",
+		"implementation tasks", "remaining tasks", "open tasks", "implementation phases", "nächste schritte", "prochaines étapes", "próximos pasos", "próximos passos",
+		"следующие шаги", "下一步", "次のステップ", "다음 단계",
 		"aufgaben", "schritte", "umsetzung", "tâches", "étapes", "tareas", "pasos", "tarefas", "passos", "задачи", "шаги",
 		"план", "任务", "任务列表", "任务清单", "步骤", "实施步骤", "实现顺序", "计划", "タスク", "タスク一覧", "手順", "作業",
 		"작업", "할 일", "작업 목록"},
@@ -165,17 +173,23 @@ var sectionOf = func() map[string]Section {
 	return all
 }()
 
+// criteria are the last words of a heading over such.
+var criteria = lazyregexp.New(`criteria$|(?:완료|성공|수락) ?기준$|(?:验收|完成)标准$|(?:完了条件|受け入れ基準)$`)
+
 // SectionOf says what a folded heading stands over.
 func SectionOf(heading string) Section {
+	heading = strings.TrimLeftFunc(heading, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if kind, ok := sectionOf[heading]; ok {
 		return kind
 	}
 	switch {
-	case strings.HasSuffix(heading, "criteria") || strings.HasPrefix(heading, "success criteria") ||
+	case criteria.MatchString(heading) || strings.HasPrefix(heading, "success criteria") ||
 		strings.HasPrefix(heading, "acceptance") || strings.HasPrefix(heading, "checkpoint"):
 		return Criteria
 	case strings.HasPrefix(heading, "deliverables"):
 		return Work
+	case strings.HasPrefix(heading, "recently "):
+		return Background
 	case strings.HasSuffix(heading, "checklist"):
 		return Checklist
 	}
