@@ -143,7 +143,8 @@ func (h *Heading) split() {
 	if title, status := CutStatus(h.Title); status != "" && h.Status == "" {
 		h.Title, h.Status = title, status // "2. ✅ Title"
 	}
-	if folded := prose.Fold(h.Title); h.Word != "" && (severalHeading.MatchString(text) ||
+	spoken := h.Level == BoldLevel && h.IsTask() && strings.HasSuffix(text, h.ID+" "+h.Title) // "Task 3 is done" in bold
+	if folded := prose.Fold(h.Title); h.Word != "" && (spoken || severalHeading.MatchString(text) ||
 		strings.HasSuffix(text, h.ID+" "+h.Title) && prose.SectionOf(folded) == prose.Criteria &&
 			!strings.HasSuffix(folded, "ation")) { // validation, verification
 		h.Word, h.ID = "", "" // "Task 1 Acceptance Criteria:" and "Task 1, 2: Title" are about tasks, and are none
@@ -151,7 +152,7 @@ func (h *Heading) split() {
 }
 
 var (
-	codeHeading    = lazyregexp.New(`^([A-Z]{1,8}-?[0-9]+(?:-[0-9]+)?[a-h]?(?:\.[0-9]+)*)(?:[.:：] *| +[—–-] +)(\S.*)$`)
+	codeHeading    = lazyregexp.New(`^([A-Z]{1,8}-?[0-9]+(?:-[0-9]+)?[a-h]?(?:\.[0-9]+)*)(?: ?[(（][^)）]*[)）])?(?:[.:：] *| +[—–-] +)(\S.*)$`)
 	sectionHeading = lazyregexp.New(`^(\pL[\pL-]{2,19}) ([0-9]+[a-h]?)(?:[.:：] *| +[—–-] +)(\S.*)$`)
 	severalHeading = lazyregexp.New(`^\pL+ ?[0-9.]+(?: ?[、,，&] ?[0-9.]+)+ ?[:：]`)
 

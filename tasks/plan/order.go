@@ -186,7 +186,7 @@ func (r *reader) link(who subject, line int, s prose.Statement, ref prose.Ref) {
 // resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase,
 // else all tasks of the phase of that number.
 func (r *reader) resolve(ref prose.Ref, from int) []int {
-	if i, ok := r.index[ref.Written]; ok && !ref.Phase {
+	if i, ok := r.index[ref.Written]; ok {
 		return []int{i} // 1-2 is an id here, not 1 and 2
 	}
 	if !ref.Phase {

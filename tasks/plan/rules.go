@@ -126,7 +126,7 @@ func (r *reader) work(by rule, list []task, leave func(n int, reason string)) {
 			leave(n, fmt.Sprintf("it stands under %q", r.Heads[head].Text))
 		case l.Box != 0, rows[n] && !about,
 			head >= 0 && r.Heads[head].Line == n && r.isWork(&r.Heads[head], by) && !holds(list, &r.Heads[head]),
-			l.Number != "" && section == prose.Work && l.Kind == markdown.Entry && by.name != phasesAlone:
+			l.Number != "" && section == prose.Work && l.Kind == markdown.Entry && by.name != phasesAlone && !in[min(n+1, len(in)-1)]:
 			leave(n, chosen)
 		}
 	}
@@ -398,7 +398,7 @@ func (r *reader) numberedHeadings() []task {
 }
 
 // workTitle recognises a folded heading over a list of tasks by its last or first words.
-var workTitle = lazyregexp.New(`\b(?:tasks|to-?dos?|action items|steps)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
+var workTitle = lazyregexp.New(`(?:^|[\s/])(?:tasks|to-?dos?|action items|steps|(?:delivery|build|execution|suggested) order)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
 
 var planTitle = lazyregexp.New(`\bplan\b`)
 

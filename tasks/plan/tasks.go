@@ -205,10 +205,47 @@ func (r *reader) findPhases() {
 			r.phaseIDs[strings.ToLower(own.ID)] = len(r.phases)
 			r.phases = append(r.phases, phase{Heading: &own, head: i})
 		})
+		if len(r.phases) > 1 {
+			r.addUnnumbered()
+		}
 		if len(r.phases) > 0 {
 			return
 		}
 	}
+}
+
+// addUnnumbered makes phases of the sections with boxes that stand before or between those with a number, as the "MVP"
+// of a roadmap.
+func (r *reader) addUnnumbered() {
+	list, k := []phase{}, 0
+	first, last := r.phases[0].Heading, r.phases[len(r.phases)-1].Line
+	for i := range r.Heads {
+		h := &r.Heads[i]
+		if k < len(r.phases) && r.phases[k].Line == h.Line {
+			list, k = append(list, r.phases[k]), k+1
+			continue
+		}
+		boxed := slices.ContainsFunc(r.Lines[h.Line:h.End], func(l markdown.Line) bool { return l.Box != 0 })
+		if h.Line < last && h.ID == "" && h.Level == first.Level && h.Parent == first.Parent && h.Section == r.parentSection(i) && boxed {
+			own := *h
+			name, _, _ := strings.Cut(prose.Slug(h.Title), "-")
+			own.ID = prose.FreeID(name, func(id string) bool { _, ok := r.phaseIDs[id]; return ok })
+			r.phaseIDs[own.ID] = 0
+			list = append(list, phase{Heading: &own, head: i})
+		}
+	}
+	r.phases = list
+	for k := range r.phases {
+		r.phaseIDs[strings.ToLower(r.phases[k].ID)] = k
+	}
+}
+
+// parentSection is what the heading around a heading stands over.
+func (r *reader) parentSection(i int) prose.Section {
+	if up := r.Heads[i].Parent; up >= 0 {
+		return r.Heads[up].Section
+	}
+	return prose.Unknown
 }
 
 // phaseAt is the phase around a line, -1 for none.
