@@ -131,13 +131,12 @@ func TestStoppedShim(t *testing.T) {
 	const script = "(while :; do kill -STOP $PPID; sleep 0.01; done) & echo started; wait"
 	for _, tt := range []struct {
 		why process.Why
-		set func(*process.Command)
+		set func(*process.Command, time.Duration)
 	}{
-		{process.TimedOut, func(c *process.Command) { c.Timeout = 50 * time.Millisecond }},
-		{process.Cancelled, func(*process.Command) {}},
-		{process.Stopped, func(*process.Command) {}}, // without any deadline
-		// which a busy machine does not reach before the shim is stopped
-		{process.Stopped, func(c *process.Command) { c.Idle = 2 * time.Second }},
+		{process.TimedOut, func(c *process.Command, d time.Duration) { c.Timeout = d }},
+		{process.Cancelled, func(*process.Command, time.Duration) {}},
+		{process.Stopped, func(*process.Command, time.Duration) {}}, // without any deadline
+		{process.Stopped, func(c *process.Command, d time.Duration) { c.Idle = d }},
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
@@ -150,15 +149,20 @@ func TestStoppedShim(t *testing.T) {
 			defer cancel()
 			c := sh("stopper", script)
 			c.Stdout, c.Grace = out, -1
-			tt.set(&c)
 			go func() {
 				eventually(t, "the shim to be stopped", func() bool { return stopped(pid) })
 				if tt.why == process.Cancelled {
 					cancel()
 				}
 			}()
-			begun := time.Now()
-			e, err := s.Run(ctx, c)
+			var err error
+			var begun time.Time
+			e := later(50*time.Millisecond, func(d time.Duration) (e process.Exit) {
+				tt.set(&c, d)
+				begun = time.Now()
+				e, err = s.Run(ctx, c)
+				return e
+			}, func(e process.Exit) bool { return err != nil || e.Err != "" }) // the shim was stopped first
 			// a parallel test may sweep up what was left
 			if err != nil || e.Why != tt.why || e.Label != "stopper" || e.Signal != int(syscall.SIGKILL) ||
 				e.Took <= 0 || e.Err == "" {

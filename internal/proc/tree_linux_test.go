@@ -268,8 +268,14 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 	dir := t.TempDir()
 	s := startShim(t, ShimConfig{})
 	c := sh("launcher", `setsid sh -c 'trap "sleep 0.05; touch saved; exit" TERM; touch up; while :; do sleep 0.01; done' & sleep 997`)
-	c.Dir, c.Timeout, c.Grace = dir, 3*time.Second, time.Minute
-	e := run(t, s, c)
+	c.Dir, c.Grace = dir, time.Minute
+	e := later(50*time.Millisecond, func(d time.Duration) process.Exit {
+		c.Timeout = d
+		return run(t, s, c)
+	}, func(process.Exit) bool {
+		_, err := os.Stat(filepath.Join(dir, "up"))
+		return err == nil
+	})
 	if e.Why != process.TimedOut || e.Signal != int(syscall.SIGTERM) || e.Left != 0 {
 		t.Errorf("got %+v", e)
 	}

@@ -25,7 +25,7 @@ func attack(args []string) int {
 	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
 	switch verb := args[0]; verb {
 	case "connect": // network address
-		c, err := net.DialTimeout(args[1], args[2], 20*time.Second)
+		c, err := net.DialTimeout(args[1], args[2], 5*time.Second)
 		var late net.Error
 		if err == nil || errors.As(err, &late) && late.Timeout() { // on its way counts
 			through("connected to " + args[2])

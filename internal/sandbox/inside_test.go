@@ -97,9 +97,12 @@ func TestGrace(t *testing.T) {
 	if w == nil {
 		return
 	}
-	for _, c := range []struct{ script, want string }{
-		{`trap 'echo bye; exit 5' TERM; touch up; while :; do sleep 0.01; done`, "bye\n"},
-		{`trap '' TERM; touch up; while :; do sleep 0.01; done`, ""},
+	for _, c := range []struct {
+		script, want string
+		grace        time.Duration
+	}{
+		{`trap 'echo bye; exit 5' TERM; touch up; while :; do sleep 0.01; done`, "bye\n", time.Minute},
+		{`trap '' TERM; touch up; while :; do sleep 0.01; done`, "", 100 * time.Millisecond},
 	} {
 		tmp, err := MakeTemp(w.base + "/tmp")
 		if err != nil {
@@ -117,7 +120,7 @@ func TestGrace(t *testing.T) {
 		}()
 		log := filepath.Join(t.TempDir(), "log")
 		e, err := w.shim.Run(ctx, process.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project,
-			Stdout: log, Stderr: log, Grace: time.Second, Limits: w.box.Limits(tmp)})
+			Stdout: log, Stderr: log, Grace: c.grace, Limits: w.box.Limits(tmp)})
 		cancel()
 		text, _ := os.ReadFile(log)
 		if err != nil || e.Why != process.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" &&

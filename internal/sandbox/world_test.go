@@ -131,7 +131,8 @@ func (w *world) socket(path string) {
 }
 
 func (w *world) env() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "SSH_AUTH_SOCK=" + w.aside + "/agent.sock"}
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "SSH_AUTH_SOCK=" + w.aside + "/agent.sock",
+		"GORACE=atexit_sleep_ms=0"} // under the race detector every process sleeps a second before it exits
 }
 
 func (w *world) config(mode Mode) Config {
