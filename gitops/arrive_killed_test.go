@@ -27,7 +27,7 @@ func TestArrivalIsFinished(t *testing.T) {
 			to := mustSnapshot(t, r)
 			s.sh("printf 'one\\nmine\\n' >a; echo two >d/b; rm n; echo x >gone")
 			patch := []byte(s.git("diff-tree", "-r", "-p", "--binary", "--full-index", string(from), string(to)))
-			if err := r.noteArrival(t.Context(), patch); err != nil {
+			if err := r.noteArrival(t.Context(), patch, []string{"a", "d/b", "gone", "n"}); err != nil {
 				t.Fatal(err)
 			}
 			s.sh(cut)

@@ -231,7 +231,7 @@ func (r *Repo) lookAhead(ctx context.Context, branch, from, to string, cut bool)
 		m.steps, err = r.stepsOf(ctx, from, to)
 	}
 	if err == nil && cut { // git wrote the index when it had all files
-		err = r.carry(ctx, m.steps, "")
+		err = r.carry(ctx, m.steps, "", true)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -263,10 +263,16 @@ func (r *Repo) lookAhead(ctx context.Context, branch, from, to string, cut bool)
 	}
 	left = append(left, r.inTheWay(m)...)
 	slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
-	if left = slices.Compact(left); len(left) == 0 {
-		err = r.closed(m)
+	if left = slices.Compact(left); len(left) > 0 {
+		return m, left, nil
 	}
-	return m, left, err
+	if name, why, hint := r.closed(m.moves); why != "" {
+		if strings.HasPrefix(why, name+" ") {
+			name = "it"
+		}
+		err = &RefusedError{Reason: why + ", and the commit changes " + name + ": nothing was moved", Hint: hint}
+	}
+	return m, nil, err
 }
 
 // lost says why git would remove for a commit what no commit has: what is behind a link in a folder's place, and what
@@ -337,14 +343,13 @@ func (r *Repo) holdsOther(m *move, dir string) (other bool) {
 	return other || err != nil
 }
 
-// closed is a *RefusedError where a folder does not let its files be replaced, or a file is not to be changed at all
-// (chattr +i): git would find that out half-way.
-func (r *Repo) closed(m *move) error {
-	open := map[string]bool{".": false}
-	for _, name := range sortedKeys(m.moves) {
-		if m.moves[name].was.mode != 0 && oscall.Immutable(filepath.Join(r.l.root, name)) {
-			return &RefusedError{Reason: name + " is immutable, and the commit changes it: nothing was moved",
-				Hint: "chattr -ia " + shellWord(name) + " (chflags nouchg on macOS), then try again"}
+// closed says why a file that is to move cannot be replaced, because of its folder or because nobody may change it
+// (chattr +i), and how to open it: git would find that out half-way. "" is that all can.
+func (r *Repo) closed(moves map[string]step) (name, why, hint string) {
+	open := map[string]bool{}
+	for _, name := range sortedKeys(moves) {
+		if moves[name].was.mode != 0 && oscall.Immutable(filepath.Join(r.l.root, name)) {
+			return name, name + " is immutable", "chattr -ia " + shellWord(name) + " (on macOS chflags nouchg), then try again"
 		}
 		dir := path.Dir(name)
 		for dir != "." && !isFolder(filepath.Join(r.l.root, dir)) { // it is to come
@@ -352,13 +357,13 @@ func (r *Repo) closed(m *move) error {
 		}
 		if !open[dir] {
 			if err := oscall.Writable(filepath.Join(r.l.root, dir)); err != nil {
-				return &RefusedError{Reason: fmt.Sprintf("%s is read-only (%v), and the commit changes %s in it: nothing was moved",
-					dir, err, name), Hint: "chmod u+rwx " + shellWord(dir) + ", or what lets you write there, then try again"}
+				return name, fmt.Sprintf("%s is read-only (%v)", dir, err),
+					"chmod u+rwx " + shellWord(dir) + ", or what lets you write there, then try again"
 			}
 			open[dir] = true
 		}
 	}
-	return nil
+	return "", "", ""
 }
 
 func isFolder(at string) bool {
@@ -378,12 +383,14 @@ func (r *Repo) carryOut(ctx context.Context, m *move, ref *heldRef) ([]LeftOut, 
 	crash.Point("git: index ahead of the files")
 	was := m.was
 	if len(m.moves) > 0 { // else git trips over a file in a folder's place
-		gone := r.goes(m)
+		gone := r.goes(m.moves)
 		call := gitCall{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(m.from), string(m.to)}}
 		err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
 		if err == nil {
-			if err = r.goneFrom(gone); err != nil { // the index has moved
-				was = m.before()
+			if name, why := r.stays(gone); why != "" {
+				was = m.before() // the index has moved
+				err = &RefusedError{Reason: why + ", and the commit removes it: nothing was moved",
+					Hint: "see that you can remove " + shellWord(name) + ", then try again"}
 			}
 		}
 	}
@@ -394,7 +401,7 @@ func (r *Repo) carryOut(ctx context.Context, m *move, ref *heldRef) ([]LeftOut, 
 	ctx = context.WithoutCancel(ctx)
 	back := r.onIndex(ctx, func() error { return r.cli.refresh(ctx, was) })
 	if back == nil {
-		back = r.carry(ctx, m.moves, "")
+		back = r.carry(ctx, m.moves, "", true)
 	}
 	if _, ok := errors.AsType[*RefusedError](err); ok && back == nil {
 		return nil, err
@@ -407,9 +414,9 @@ func (r *Repo) carryOut(ctx context.Context, m *move, ref *heldRef) ([]LeftOut, 
 }
 
 // goes are the files that a move removes.
-func (r *Repo) goes(m *move) map[string]fs.FileInfo {
+func (r *Repo) goes(moves map[string]step) map[string]fs.FileInfo {
 	gone := map[string]fs.FileInfo{}
-	for name, s := range m.moves {
+	for name, s := range moves {
 		if fi, err := r.root.Lstat(name); err == nil && s.is.mode == 0 && !fi.IsDir() {
 			gone[name] = fi
 		}
@@ -417,9 +424,9 @@ func (r *Repo) goes(m *move) map[string]fs.FileInfo {
 	return gone
 }
 
-// goneFrom is a *RefusedError where one of these files is still there and cannot be removed. Git only warns of it: of
-// another's file in a folder with the sticky bit, of one on which something is mounted.
-func (r *Repo) goneFrom(files map[string]fs.FileInfo) error {
+// stays says which of these files is still there, and why it cannot be removed. Git only warns of it: of another's file
+// in a folder with the sticky bit, of one on which something is mounted.
+func (r *Repo) stays(files map[string]fs.FileInfo) (name, why string) {
 	for _, name := range sortedKeys(files) {
 		was := files[name]
 		now, err := r.root.Lstat(name)
@@ -427,11 +434,10 @@ func (r *Repo) goneFrom(files map[string]fs.FileInfo) error {
 			continue // what came since is the commit's, or the user's; it may have the number of what went
 		}
 		if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &RefusedError{Reason: fmt.Sprintf("%s cannot be removed (%v), and the commit removes it: nothing was moved",
-				name, reason(err)), Hint: "see that you can remove " + shellWord(name) + ", then try again"}
+			return name, fmt.Sprintf("%s cannot be removed (%v)", name, reason(err))
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // reason is why a call on a file failed, without the file's name.
@@ -525,10 +531,10 @@ func linkAbove(root, name string) string {
 	return ""
 }
 
-// carry completes a move of files to a commit that a kill cut short, or undoes it where that is "": those that are as
-// git found them, that it wrote or had begun to write, or that are not there, become as the commit or the index has
-// them. What somebody changed since stays, and so does what the index has of the move.
-func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) error {
+// carry completes a move of files that was cut short, or undoes it: those that are as git found them, that it wrote or
+// had begun to write, or that are not there, become as a commit has them, or the index where that is "". What somebody
+// changed since stays, and so does what the index has of the move.
+func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string, undo bool) error {
 	staged, err := r.cli.stagedAt(ctx, "", steps)
 	if err != nil {
 		return err
@@ -538,7 +544,6 @@ func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) 
 		return err
 	}
 	var put, folders []string
-	undo := commit == ""
 	for name, s := range steps {
 		now, want, other := files[name], s.is, s.was
 		if undo {
@@ -546,7 +551,7 @@ func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) 
 		}
 		fi, gone := r.root.Lstat(name)
 		switch {
-		case undo && staged.items[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink,
+		case undo && commit == "" && staged.items[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink,
 			linkAbove(r.l.root, name) != "", now == want && gone == nil:
 		// somebody changed it since
 		case gone == nil && fi.IsDir() && want.mode != 0:
