@@ -23,6 +23,8 @@ const (
 	AgentFails Why = "agent fails"
 	TestsFail  Why = "tests fail"
 	NoPlan     Why = "no plan"
+	BaseFails  Why = "baseline fails"
+	LastFails  Why = "last checks fail" // those of the end
 	AtLimit    Why = "limit"
 	AtCost     Why = "cost"
 	AtDeadline Why = "deadline"
@@ -47,9 +49,9 @@ func Code(why Why, m Mode) int {
 		return 75
 	case Crashing, NobodyCan, AgentFails:
 		return 4
-	case TestsFail:
+	case TestsFail, LastFails:
 		return 3
-	case NoPlan:
+	case NoPlan, BaseFails:
 		return 2
 	case AtLimit:
 		if m == Plan || m == Build { // their seed says so
@@ -70,7 +72,7 @@ func (r *Run) Next(now time.Time) (a Action, ok bool) {
 		return a, false
 	}
 	switch r.Stage {
-	case Running, Checking, Reviewing, Delivering, Asking:
+	case Running, Checking, Reviewing, Delivering, Asking, CheckingAll:
 		return a, false
 	}
 	if why := r.Halt.Broken; why != "" { // what it left stays where it is; a resume does it again
@@ -85,10 +87,15 @@ func (r *Run) Next(now time.Time) (a Action, ok bool) {
 		}
 		return Action{Do: Check, Try: r.At.Try, Apart: r.At.Plans, From: r.At.From}, true
 	}
-	if list := r.endings(now); len(list) > 0 { // no agent starts
+	list := r.endings(now)
+	switch { // of the rest none starts where the run ends
+	case r.owesLast() && !r.stops(now):
+		return Action{Do: Last}, true
+	case len(list) > 0:
 		return r.end(list), true
-	}
-	if r.asks() {
+	case r.owesBaseline():
+		return Action{Do: Baseline}, true
+	case r.asks():
 		return Action{Do: Ask, What: r.Say.What}, true
 	}
 	account, wake, why := r.pick(now)
@@ -138,7 +145,7 @@ func (r *Run) atOnce() Why {
 // has between count between two iterations alone.
 func (r *Run) endings(now time.Time) (list []Why) {
 	l := &r.Limits
-	atLimit := r.At.Try.Number >= l.Iterations && !r.Then.Again
+	atLimit := r.At.Try.Number >= l.Iterations && !r.Then.Again && !r.isOver()
 	spent := r.spent() && !r.Then.Again
 	const between, always = true, false
 	for _, x := range []struct {
@@ -146,8 +153,9 @@ func (r *Run) endings(now time.Time) (list []Why) {
 		why  Why
 		is   bool
 	}{
-		{between, IsDone, r.Say.Word == Done},
-		{between, r.Halt.Lacks, r.Halt.Lacks == Nothing},
+		{between, BaseFails, r.Whole.Baseline == Failed},
+		{between, IsDone, r.Say.Word == Done && !r.lacksLast()},
+		{between, r.Halt.Lacks, r.Halt.Lacks == Nothing && !r.lacksLast()},
 		{always, Terminated, r.Halt.Request == Terminate},
 		{always, Stopped, r.Halt.Request == Stop || r.Halt.Request == StopNow},
 		{between, IsApart, r.Halt.Apart},
@@ -156,6 +164,7 @@ func (r *Run) endings(now time.Time) (list []Why) {
 		{between, Crashing, r.Rows.Crashes.IsOpen() || atLimit && r.Rows.Crashes.InRow() >= l.Iterations},
 		{between, AgentFails, spent && r.Rows.Cause == ByAgent},
 		{between, TestsFail, spent && r.Rows.Cause == ByTests},
+		{between, LastFails, r.Whole.Last == Failed},
 		{between, NoPlan, r.Halt.Lacks == NoPlan || spent && r.Rows.Cause == ByPlan},
 		{between, AtLimit, atLimit},
 		{always, AtDeadline, l.IsLate(now)},
@@ -181,19 +190,46 @@ func (r *Run) endings(now time.Time) (list []Why) {
 	return list
 }
 
+// owesBaseline reports whether the untouched tree has to be checked, and was not.
+func (r *Run) owesBaseline() bool {
+	return r.Settings.Baseline && r.Whole.Baseline == "" && r.Stage == Idle && r.At.Try.Number == 0
+}
+
+// isOver reports whether nothing is left to iterate for.
+func (r *Run) isOver() bool { return r.Say.Word == Done || r.Halt.Lacks == Nothing }
+
+// lacksLast reports whether the checks of the end did not pass yet.
+func (r *Run) lacksLast() bool { return r.Settings.Last && r.Whole.Last != Passed }
+
+// owesLast reports whether the checks of the end are to run.
+func (r *Run) owesLast() bool {
+	return r.Stage == Idle && r.isOver() && r.lacksLast() && r.Whole.Last != Failed
+}
+
+// stops reports whether nothing that could wait is begun any more: it is asked to end, or out of time.
+func (r *Run) stops(now time.Time) bool { return r.Halt.Request != "" || r.Limits.IsLate(now) }
+
 // Wakes is when Next may say something new without an event; zero for never.
 func (r *Run) Wakes(now time.Time) time.Time {
 	free := r.Ended == "" && r.Halt.Broken == "" && (r.Stage == Idle || r.Stage == Checked)
-	if !free || len(r.endings(now)) > 0 || r.asks() {
+	if !free || len(r.endings(now)) > 0 || r.owesLast() || r.owesBaseline() || r.asks() {
 		return time.Time{}
 	}
 	_, wake, _ := r.pick(now)
 	return wake
 }
 
+// Among are the accounts of which one is to work next, in the order in which they are tried.
+func (r *Run) Among() []string {
+	if r.Stage == Checked {
+		return r.Settings.Reviewers
+	}
+	return r.Names
+}
+
 // pick says who works now: an account, or when to look again, or why nobody can.
 func (r *Run) pick(now time.Time) (account string, wake time.Time, why Why) {
-	account, wake, resting := r.Accounts.Pick(r.Names, now)
+	account, wake, resting := r.Accounts.Pick(r.Among(), now)
 	l := &r.Limits
 	switch {
 	case account != "":

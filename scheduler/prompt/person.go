@@ -68,6 +68,7 @@ func (r *Run) resumed(e Resumed, at time.Time) {
 	if went && r.Say.Word == Blocked { // he has seen to it; what is heard from here on he has not
 		r.Say = Say{Word: Continue}
 	}
+	r.Whole.forget()
 	r.recover(e, at)
 	if r.At.Try == (Try{}) {
 		r.Then.Plans, r.At.Try.Number = e.Plans, e.Number
@@ -80,6 +81,15 @@ func (r *Run) resumed(e Resumed, at time.Time) {
 	}
 	if e.Yes {
 		r.answer(true, at)
+	}
+}
+
+// forget has what failed be checked again.
+func (w *Whole) forget() {
+	for _, v := range []*Verdict{&w.Baseline, &w.Last} {
+		if *v == Failed {
+			*v = ""
+		}
 	}
 }
 
@@ -114,7 +124,10 @@ func (r *Run) recover(e Resumed, at time.Time) {
 		r.landed(at)
 	case r.Stage == Delivering:
 		r.move(Ready)
-	case r.Stage == Asking:
+	case r.Stage == Asking, r.Stage == CheckingAll:
 		r.move(Idle)
+	}
+	if r.Stage == Checked && r.reviewed() { // nobody is to review any more
+		r.approved(at)
 	}
 }

@@ -5,7 +5,8 @@
 //
 // An iteration's way: idle -> running (its agent works) -> made (its commit is under its ref) -> checking (merged onto
 // the tip, hooks, checks) -> checked -> reviewing (where a review is asked for) -> ready -> delivering (to the branch,
-// or to the user's tree) -> idle. One thing at a time is under way.
+// or to the user's tree) -> idle. Before the first of them the untouched tree may be checked, after the last what is
+// done. One thing at a time is under way.
 //
 // What comes in events is the executor's: what an agent said in its own final message, what it left and why it ended,
 // what checks and commands of criteria found, whether the plan is there and open, whose answer it is; the texts of
@@ -28,6 +29,7 @@
 //   - a commit is what was checked, on the tip on which it was checked
 //   - an agent's finished work is neither made again nor forgotten because of a kill; a kill costs at most the step
 //     that it cut
+//   - no agent starts before the baseline passed, where one is asked for; done is said only after the checks of the end
 //   - a question waits for its answer, a breaker for its time or a person
 //   - the run ends when a reason is there, with the first of the reasons, and never without one
 //   - the journal folded again gives the same run
@@ -46,27 +48,29 @@ import (
 type Stage string
 
 const (
-	Idle       Stage = "idle" // the next iteration, a question, or the end
-	Running    Stage = "running"
-	Made       Stage = "made"
-	Checking   Stage = "checking"
-	Checked    Stage = "checked" // it passed, and a review is to look at it
-	Reviewing  Stage = "reviewing"
-	Ready      Stage = "ready" // it passed, and is not yet where it belongs
-	Delivering Stage = "delivering"
-	Asking     Stage = "asking" // a person, or a pre-check
+	Idle        Stage = "idle" // the next iteration, a question, or the end
+	Running     Stage = "running"
+	Made        Stage = "made"
+	Checking    Stage = "checking"
+	Checked     Stage = "checked" // it passed, and a review is to look at it
+	Reviewing   Stage = "reviewing"
+	Ready       Stage = "ready" // it passed, and is not yet where it belongs
+	Delivering  Stage = "delivering"
+	Asking      Stage = "asking"       // a person, or a pre-check
+	CheckingAll Stage = "checking all" // the untouched tree, or what is done
 )
 
 var stages = map[Stage][]Stage{
-	Idle:       {Running, Asking},
-	Running:    {Made, Idle}, // idle: it counts for nothing, failed before any check, or a kill cut it
-	Made:       {Checking},
-	Checking:   {Checked, Ready, Made, Idle}, // made: cut; idle: it failed or clashed, or nothing is to be delivered
-	Checked:    {Reviewing},
-	Reviewing:  {Ready, Checked, Idle}, // checked: cut, or its account has no quota; idle: it objects
-	Ready:      {Delivering},
-	Delivering: {Idle, Ready, Made}, // ready: cut; made: the branch moved, so it is checked again
-	Asking:     {Idle},
+	Idle:        {Running, Asking, CheckingAll},
+	Running:     {Made, Idle}, // idle: it counts for nothing, failed before any check, or a kill cut it
+	Made:        {Checking},
+	Checking:    {Checked, Ready, Made, Idle}, // made: cut; idle: it failed or clashed, or nothing is to be delivered
+	Checked:     {Reviewing, Ready, Idle},     // not reviewing: nobody is to review any more
+	Reviewing:   {Ready, Checked, Idle},       // checked: cut, or its account has no quota; idle: it objects, or as above
+	Ready:       {Delivering},
+	Delivering:  {Idle, Ready, Made}, // ready: cut; made: the branch moved, so it is checked again
+	Asking:      {Idle},
+	CheckingAll: {Idle},
 }
 
 // Cause is why a try failed. It decides how a run ends that has no tries left.
@@ -115,6 +119,12 @@ type Halt struct {
 	Alone   bool // nobody was there to answer, or he said no
 }
 
+// Whole is what the checks came to that look at no try: "" for nothing yet.
+type Whole struct {
+	Baseline Verdict // of the untouched tree
+	Last     Verdict // of the end
+}
+
 // Run is a prompt loop. Only Apply changes it.
 type Run struct {
 	Settings Settings
@@ -129,6 +139,7 @@ type Run struct {
 	Then  Following
 	Rows  Rows
 	Halt  Halt
+	Whole Whole
 	USD   float64
 	Ended Why
 }
@@ -166,7 +177,13 @@ func (r *Run) Apply(l Entry) {
 		r.At.Account = e.Account
 		r.move(Reviewing)
 	case Reviewed:
-		r.reviewed(e.Opinion, l.When)
+		r.judged(e.Opinion, l.When)
+	case BaselineStarted, LastStarted:
+		r.move(CheckingAll)
+	case BaselineEnded:
+		r.allChecked(&r.Whole.Baseline, e.Verdict)
+	case LastEnded:
+		r.allChecked(&r.Whole.Last, e.Verdict)
 	case DeliverStarted:
 		r.move(Delivering)
 	case Delivered:
@@ -209,7 +226,7 @@ func (r *Run) started(e Started) {
 func (r *Run) agentEnded(left Left, at time.Time) {
 	r.At.Left = left
 	r.USD += left.USD
-	if left.Changed && r.Settings.Place != Folder {
+	if left.Changed && !left.Undid && r.Settings.Place != Folder {
 		r.Then.Owed = r.At.Try
 	}
 	switch left.Verdict {
@@ -226,7 +243,18 @@ func (r *Run) agentEnded(left Left, at time.Time) {
 	default:
 		r.crashed(false)
 		r.Accounts.Worked(r.At.Account)
+		if left.Undid { // nothing is left to check
+			r.fail(ByAgent, at)
+			return
+		}
 		r.move(Made)
+	}
+}
+
+// allChecked takes what a check of the whole came to. One that was cut says nothing.
+func (r *Run) allChecked(of *Verdict, v Verdict) {
+	if r.move(Idle); v != Cancelled {
+		*of = v
 	}
 }
 
@@ -273,15 +301,40 @@ func (r *Run) passed(at time.Time) {
 	switch {
 	case r.Settings.Mode == Plan && r.At.Found.NoPlan && (said.Promise || last):
 		r.fail(ByPlan, at)
-	case r.Settings.Claims && !r.delivers() && !said.Promise && !said.Question:
+	case r.Settings.Claims && !r.delivers() && !said.Promise && (!said.Question || r.lost()):
 		r.fail(ByAgent, at)
-	case !r.delivers():
-		r.settle(true, at)
-	case r.Settings.Review && !r.At.Plans && !r.At.Approved:
-		r.move(Checked)
+	case r.reviewed():
+		r.approved(at)
 	default:
-		r.move(Ready)
+		r.move(Checked)
 	}
+}
+
+// reviewed reports whether the try that passed needs no agent's judgement any more. In a loop it is asked for once the
+// agent says that all is done, in plan and build of all that is delivered.
+func (r *Run) reviewed() bool {
+	switch {
+	case len(r.Settings.Reviewers) == 0, r.Settings.Place == Folder, r.At.Plans, r.At.Approved:
+		return true
+	case r.Settings.Mode == Loop:
+		return !r.At.Left.claims()
+	}
+	return !r.delivers()
+}
+
+// approved goes on with a try to which nobody objects.
+func (r *Run) approved(at time.Time) {
+	if r.delivers() {
+		r.move(Ready)
+		return
+	}
+	r.settle(true, at)
+}
+
+// lost reports whether the try's agent looks as if its prompt never came to it: it is the first, did nothing at all, and
+// only asks. It is tried once more before a person is asked, where a try is left.
+func (r *Run) lost() bool {
+	return r.At.Left.Idle && r.At.Try == Try{1, 1} && (r.Limits.Iterations > 1 || r.Settings.retries() > 0)
 }
 
 // delivers reports whether the try at hand has something to deliver.
@@ -292,8 +345,8 @@ func (r *Run) delivers() bool {
 	return r.Then.Owed != Try{}
 }
 
-// reviewed takes what a review says of work that passed. An objection is as if its checks had failed.
-func (r *Run) reviewed(o Opinion, at time.Time) {
+// judged takes what a review says of work that passed. An objection is as if its checks had failed.
+func (r *Run) judged(o Opinion, at time.Time) {
 	r.USD += o.USD
 	switch o.Verdict {
 	case Limited, Faulty, Refused:
@@ -303,9 +356,9 @@ func (r *Run) reviewed(o Opinion, at time.Time) {
 		r.move(Checked)
 	case Passed:
 		r.At.Approved = true
-		r.move(Ready)
+		r.approved(at)
 	default:
-		r.At.Found.Error = "review"
+		r.At.Found.Error, r.At.Found.Question = "review", o.Asks
 		r.fail(ByTests, at)
 	}
 }
@@ -370,10 +423,10 @@ func (r *Run) settle(passed bool, at time.Time) {
 	left := &r.At.Left
 	r.Say = r.Gate.Hear(&Heard{At: at, Said: left.Said, Found: r.At.Found, Changed: left.Changed, Bytes: left.Bytes,
 		Edits: left.Edits, Blind: r.Settings.Place == Folder, Passed: passed, Error: cmp.Or(left.Error, r.At.Found.Error)})
-	switch {
-	case r.Say.Word == Done && !passed: // whatever a gate is
+	if r.Say.Word == Done && !passed { // whatever a gate is
 		r.Say = Say{Word: Continue}
-	case r.Say.Word == Continue && (left.asks() || r.At.Found.Question):
+	}
+	if r.Say.Word == Continue && (left.asks() && !r.lost() || r.At.Found.Question) {
 		r.Say = Say{Word: Wait, What: OfAgent}
 	}
 }

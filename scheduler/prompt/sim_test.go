@@ -36,7 +36,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.set.Claims = w.mode3() && w.kind == "promise"
 	w.set.Replan = w.set.Mode == Build && w.IntN(2) == 0
 	w.plans = w.set.Replan && w.IntN(2) == 0
-	w.set.Review = w.IntN(4) == 0
+	if w.IntN(4) == 0 {
+		w.set.Reviewers = [][]string{{"a"}, {"r"}, {"r", "a"}}[w.IntN(3)]
+	}
+	w.set.Baseline, w.set.Last = w.IntN(5) == 0, w.IntN(5) == 0
 	s := &w.spec
 	s.checks, s.bad, s.faulty = w.IntN(4) > 0 && w.set.Mode != Once, w.IntN(12) == 0, w.IntN(15) == 0
 	s.red, s.hook = w.IntN(12) == 0, w.IntN(12) == 0

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,13 +17,54 @@ type player struct {
 	run    *Run
 	now    time.Time
 	limits Limits
+	seen   map[string]bool // rows of the stage table, actions, requests, questions, endings
 }
 
+// TestTraces plays the traces, which between them show every row of the stage table, every action, every request, every
+// question and every ending.
 func TestTraces(t *testing.T) {
-	trace.Play(t, func(*testing.T) trace.Player { return &player{} })
+	seen := map[string]bool{}
+	trace.Play(t, func(*testing.T) trace.Player { return &player{seen: seen} })
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return
+	}
+	var want []string
+	for from, list := range stages {
+		for _, to := range list {
+			want = append(want, string(from)+" -> "+string(to))
+		}
+	}
+	for _, v := range []Verb{Baseline, Iterate, Precheck, Check, Review, Deliver, Last, Ask, End} {
+		want = append(want, "do "+string(v))
+	}
+	for _, q := range []Request{Stop, Pause, PauseNow, StopNow, Terminate, Go} {
+		want = append(want, "request "+string(q))
+	}
+	for _, q := range []Question{G1, G2, G3, OfAgent, Help, NoCheck} {
+		want = append(want, "question "+string(q))
+	}
+	for _, w := range []Why{IsDone, Nothing, Stopped, Terminated, IsApart, IsClash, GitRefuses, Quota, Crashing, NobodyCan,
+		OwnError, AgentFails, TestsFail, NoPlan, BaseFails, LastFails, AtLimit, AtCost, AtDeadline, Paused, Asks, IsBlocked,
+		IsOpen} {
+		want = append(want, "end "+string(w))
+	}
+	for _, w := range want {
+		if !seen[w] {
+			t.Errorf("no trace shows %s", w)
+		}
+	}
 }
 
-func (p *player) apply(e Event) { p.run.Apply(Entry{p.now, e}) }
+func (p *player) apply(e Event) {
+	was := p.run.Stage
+	p.run.Apply(Entry{p.now, e})
+	if now := p.run.Stage; now != was {
+		p.seen[string(was)+" -> "+string(now)] = true
+	}
+	if q, ok := e.(Asked); ok {
+		p.seen["request "+string(q.Request)] = true
+	}
+}
 
 // drain starts what there is to do; would: it only says what that is.
 func (p *player) drain(would bool) (lines []string) {
@@ -31,7 +73,12 @@ func (p *player) drain(would bool) (lines []string) {
 			return append(lines, "would "+p.word(a))
 		}
 		lines = append(lines, p.word(a))
+		p.seen["do "+string(a.Do)] = true
 		switch a.Do {
+		case Baseline:
+			p.apply(BaselineStarted{})
+		case Last:
+			p.apply(LastStarted{})
 		case Iterate:
 			p.apply(Started{a.Try, a.Account})
 		case Precheck:
@@ -43,8 +90,10 @@ func (p *player) drain(would bool) (lines []string) {
 		case Deliver:
 			p.apply(DeliverStarted{})
 		case Ask:
+			p.seen["question "+string(a.What)] = true
 			p.apply(AskStarted{})
 		case End:
+			p.seen["end "+string(a.Why)] = true
 			p.apply(Ended{a.Why})
 		}
 	}
@@ -74,6 +123,10 @@ func (p *player) word(a Action) string {
 		if a.Apart {
 			s += " apart"
 		}
+	case Review:
+		if a.Account != "a" {
+			s += " by " + a.Account
+		}
 	case Ask:
 		s += " " + string(a.What)
 	case End:
@@ -94,11 +147,16 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 		}
 		return Passed
 	}
-	opinion := func() Opinion { return Opinion{Verdict: verdict(map[string]Verdict{"no": Failed, "cut": Cancelled})} }
+	opinion := func() Opinion {
+		return Opinion{Asks: is("asks"), Until: words.At("until"), Verdict: verdict(map[string]Verdict{"no": Failed,
+			"asks": Failed, "cut": Cancelled, "limit": Limited})}
+	}
+	whole := func() Verdict { return verdict(map[string]Verdict{"fails": Failed, "cut": Cancelled}) }
 	switch command {
 	case "start":
 		p.now = trace.Epoch
-		set := Settings{Mode: Mode(words.Plain[0]), Place: Place(words.Plain[1]), Replan: is("replan"), Review: is("review")}
+		set := Settings{Mode: Mode(words.Plain[0]), Place: Place(words.Plain[1]), Replan: is("replan"),
+			Baseline: is("baseline"), Last: is("last"), Reviewers: words.List("reviewers")}
 		var g Gate = &Promise{Any: words.Plain[2] == "exit"}
 		switch words.Plain[2] {
 		case "status":
@@ -113,7 +171,7 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 	case "resume", "kill":
 		p.resume(words)
 	case "agent":
-		l := Left{Changed: !is("idle"), USD: float64(number("usd")), Until: words.At("until"), Bytes: number("bytes"), Edits: number("edits")}
+		l := Left{Changed: !is("idle") && !is("mute"), Idle: is("mute"), Undid: is("undid"), USD: float64(number("usd")), Until: words.At("until"), Bytes: number("bytes"), Edits: number("edits")}
 		l.Verdict = verdict(map[string]Verdict{"crashes": Crashed, "hangs": Failed, "limit": Limited, "fault": Faulty,
 			"login": Refused, "cut": Cancelled})
 		l.Said = Said{Promise: is("promises"), Indicators: number("done"), Block: is("block"), Signal: is("signal"),
@@ -136,6 +194,10 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 			e.Found.Commands = []Proof{NotCommand, ""}
 		}
 		p.apply(e)
+	case "baseline":
+		p.apply(BaselineEnded{whole()})
+	case "last":
+		p.apply(LastEnded{whole()})
 	case "review":
 		p.apply(Reviewed{opinion()})
 	case "precheck":
@@ -183,6 +245,9 @@ func (p *player) resume(a trace.Args) {
 	p.limits.OnLimitStop = p.limits.OnLimitStop || a.Has("stop-at-limit")
 	if d := a.Duration("max-wait"); d > 0 {
 		p.limits.MaxWait = d
+	}
+	if a.Has("no-review") { // the settings of the process that resumes it
+		p.run.Settings.Reviewers = nil
 	}
 	e := Resumed{Limits: p.limits, Yes: a.Has("yes"), Anew: a.Has("anew"), Landed: a.Has("landed"), Plans: a.Has("plans"),
 		Number: a.Number("number", 0)}

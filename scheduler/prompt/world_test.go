@@ -58,6 +58,8 @@ type world struct {
 	lacks     Why
 	broken    Why
 	plans     bool
+	baseline  Verdict
+	last      Verdict // of the end
 	ended     Why
 	begun     bool
 	open      Question // that waits for a person
@@ -206,8 +208,11 @@ func (w *world) place() []string {
 
 // pick is who may work, by the books.
 func (w *world) pick() (account string, wake time.Time, why Why) {
-	d := w.limits.Deadline
-	for _, a := range w.names {
+	d, names := w.limits.Deadline, w.names
+	if w.phase == "checked" {
+		names = w.set.Reviewers
+	}
+	for _, a := range names {
 		switch {
 		case w.unusable[a], w.faults[a] > 3:
 		case w.known[a].After(w.now):
@@ -245,10 +250,12 @@ func (w *world) reasons() (list []Why) {
 		}
 	}
 	out := w.spent()
-	limit := w.number >= w.limits.Iterations && !w.again
+	limit := w.number >= w.limits.Iterations && !w.again && w.word != Done && w.lacks != Nothing
 	idle := w.phase == "idle" // else a review would start
-	add(idle && (w.word == Done), IsDone)
-	add(idle && (w.lacks == Nothing), Nothing)
+	add(idle && w.baseline == Failed, BaseFails)
+	passed := idle && (!w.set.Last || w.last == Passed)
+	add(passed && w.word == Done, IsDone)
+	add(passed && w.lacks == Nothing, Nothing)
 	add(w.request == Terminate, Terminated)
 	add(w.request == Stop || w.request == StopNow, Stopped)
 	before := len(list)
@@ -258,6 +265,7 @@ func (w *world) reasons() (list []Why) {
 	add(idle && (w.crashOpen() || limit && w.crashes >= w.limits.Iterations), Crashing)
 	add(idle && (out && w.cause == ByAgent), AgentFails)
 	add(idle && (out && w.cause == ByTests), TestsFail)
+	add(idle && w.last == Failed, LastFails)
 	add(idle && (w.lacks == NoPlan || out && w.cause == ByPlan), NoPlan)
 	add(idle && (limit), AtLimit)
 	add(!w.limits.Deadline.IsZero() && !w.now.Before(w.limits.Deadline), AtDeadline)
@@ -304,8 +312,16 @@ func (w *world) should() (do Verb, list []Why, wake time.Time) {
 	default:
 		return "", nil, wake
 	}
+	late := !w.limits.Deadline.IsZero() && !w.now.Before(w.limits.Deadline)
+	if over := w.word == Done || w.lacks == Nothing; over && w.phase == "idle" && w.set.Last && w.last == "" &&
+		w.request == "" && !late {
+		return Last, nil, wake
+	}
 	if list = w.reasons(); len(list) > 0 {
 		return End, list, wake
+	}
+	if w.set.Baseline && w.baseline == "" && w.number == 0 {
+		return Baseline, nil, wake
 	}
 	if w.phase == "idle" && (w.word == Wait || w.word == Open) && !w.alone {
 		return Ask, nil, wake
@@ -353,6 +369,10 @@ func (w *world) begin(a Action) {
 		w.deliver(a)
 	case Ask:
 		w.ask(a)
+	case Baseline:
+		w.checkAll(BaselineStarted{}, func(v Verdict) Event { return BaselineEnded{v} })
+	case Last:
+		w.checkAll(LastStarted{}, func(v Verdict) Event { return LastEnded{v} })
 	case End:
 		if a.Why != list[0] || !slices.Equal(a.Also, list[1:]) {
 			w.failf("ended with %s %v, not %v", a.Why, a.Also, list)
@@ -374,6 +394,9 @@ func (w *world) iterate(a Action) {
 	}
 	if a.Plans != w.plans {
 		w.failf("it plans: %v", a.Plans)
+	}
+	if w.set.Baseline && w.baseline != Passed {
+		w.failf("iteration %v begins, and the untouched tree did not pass", a.Try)
 	}
 	base := w.place()
 	if a.From != (Try{}) {
@@ -429,6 +452,10 @@ func (w *world) agent(a Action) *Left {
 		s.Met = append(s.Met, []Proof{Unmet, Assumed, Observed, Observed, Observed}[w.IntN(5)])
 	}
 	l.Bytes, l.Edits = []int{100, 600, 1000, 1000, 1000, 1500, 2000, 3000}[w.IntN(8)], w.IntN(5)+w.IntN(12)/11
+	if l.Undid = w.IntN(20) == 0 && w.set.Place != Folder; l.Undid {
+		l.Error = "took back"
+	}
+	l.Idle = !l.Changed && w.IntN(2) == 0
 	switch n := w.IntN(24); {
 	case w.quota[a.Account].After(w.now):
 		l.Verdict, l.Until = Limited, w.quota[a.Account]
@@ -487,7 +514,7 @@ func (w *world) review(a Action) {
 		case w.request == StopNow || w.request == Terminate:
 			e.Verdict = Cancelled
 		case n < 2:
-			e.Verdict = Failed
+			e.Verdict, e.Asks = Failed, w.IntN(3) == 0
 		case n == 2:
 			e.Verdict, e.Until = Faulty, w.now.Add(30*time.Second)
 		case n == 3 && w.IntN(4) == 0:
@@ -547,7 +574,7 @@ func (w *world) deliver(a Action) {
 		w.failf("%v is delivered, and did not pass", a.Try)
 	case t.landed:
 		w.failf("%v is delivered twice", a.Try)
-	case w.set.Review && !t.plans && !t.approved:
+	case w.reviewDue():
 		w.failf("%v is delivered, and nobody reviewed it", a.Try)
 	case a.Apart != t.plans:
 		w.failf("%v is delivered apart: %v", a.Try, a.Apart)
@@ -606,6 +633,21 @@ func (w *world) land(a Action) {
 	}
 }
 
+// checkAll is a check of the untouched tree, or of the end.
+func (w *world) checkAll(started Event, ended func(Verdict) Event) {
+	w.phase = "checking all"
+	w.record(started)
+	w.busy = func() Event {
+		switch {
+		case w.request == StopNow || w.request == Terminate || w.request == PauseNow:
+			return ended(Cancelled)
+		case w.IntN(4) == 0:
+			return ended(Failed)
+		}
+		return ended(Passed)
+	}
+}
+
 func (w *world) ask(a Action) {
 	if a.What != w.open {
 		w.failf("it asks %s, and %s is open", a.What, w.open)
@@ -622,7 +664,7 @@ func (w *world) end(a Action) {
 	w.night.ends[fmt.Sprintf("%s %d", a.Why, a.Code)]++
 	codes := map[Why]int{IsDone: 0, Nothing: 0, Stopped: 130, Terminated: 143, IsApart: 5, IsClash: 5, GitRefuses: 5,
 		Quota: 75, Crashing: 4, NobodyCan: 4, AgentFails: 4, TestsFail: 3, NoPlan: 2, AtLimit: 6, AtDeadline: 6,
-		OwnError: 1, AtCost: 6, Paused: 7, Asks: 7, IsBlocked: 7, IsOpen: 7}
+		BaseFails: 2, LastFails: 3, OwnError: 1, AtCost: 6, Paused: 7, Asks: 7, IsBlocked: 7, IsOpen: 7}
 	code := codes[a.Why]
 	if a.Why == AtLimit && w.mode3() {
 		code = 0
@@ -637,6 +679,12 @@ func (w *world) end(a Action) {
 		}
 		if len(w.owed) > 0 {
 			w.failf("done, and %v is in no commit", w.owed)
+		}
+		if w.set.Last && w.last != Passed {
+			w.failf("done, and the checks of the end did not pass")
+		}
+		if w.kind != "exit" && w.reviewDue() {
+			w.failf("done, and nobody reviewed it")
 		}
 		if t.left.Changed && !slices.Contains(w.place(), t.piece) {
 			w.failf("done, and the work of %v is not where it belongs", t.id)
