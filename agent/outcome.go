@@ -31,6 +31,7 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 			s.tokens = s.tokens.Minus(*q.Spent)
 		}
 		res.Cost, res.Session, res.Model, res.Events, res.Unknown = s.cost(), s.session, s.model, s.events, s.unknown
+		res.Idle = s.events > 0 && !s.acted
 		r.backend.priced(res.Cost, res.Model, q.Model)
 	}
 	if err := r.ending(&res, h, q, exit, f.cutoff()); err != nil {

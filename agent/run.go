@@ -120,6 +120,7 @@ type Result struct {
 	Model    string    // as the client reported it
 	Events   int64     // of a stream; 0 for text
 	Unknown  int64     // of these, events unknown to its dialect
+	Idle     bool      // a stream shows that it used no tool
 	Duration time.Duration
 	Bytes    int64 // printed to Log
 }

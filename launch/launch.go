@@ -52,7 +52,6 @@ type Want struct {
 	Imports    bool      // the plan may stand in for a missing task list
 	Stdin      io.Reader // of which the prompt may be read
 	Fleet      Fleet     // makes the attempts where the settings ask for that
-	Executes   bool      // package run makes prompt loops: only tests ask for that, until all of them run on it
 }
 
 // Fleet makes a run's attempts on other machines.
@@ -514,14 +513,10 @@ func (r *Run) confine(ctx context.Context) {
 // has it, and in the project's own folder there may be none.
 func (r *Run) checkGround(ctx context.Context) {
 	c := r.Config
-	agents := 1
-	if r.Tag != nil {
-		agents = c.Slots()
-	}
-	fits := r.Repo != nil && (r.Tag != nil || c.Git.AutoCommit) && agents == 1 && c.Fleet == ""
+	fits := r.Repo != nil && r.Tag != nil && c.Slots() == 1 && c.Fleet == ""
 	if r.Here = fits && (c.InPlace || !r.Box.Mounts()); c.InPlace && !fits {
-		r.wrong(config.Wrong("leave it out; or -j 1 without --fleet and, for a prompt, with --auto-commit",
-			"--in-place is for one agent at work in this repository whose work is committed"))
+		r.wrong(config.Wrong("leave it out; or for a list: -j 1 without --fleet",
+			"--in-place is for one agent at work on a list in this repository"))
 	}
 	who := store.Holder{Here: r.Here}
 	if r.Tag != nil {

@@ -45,8 +45,7 @@ type Ended struct {
 	Loose    []string // tasks whose work is in no commit
 }
 
-// engine is what makes a run: that of package run for prompt loops, where Executes asks for it, else the one of package
-// loop.
+// engine is what makes a run: that of package run for prompt loops, that of package loop for tags.
 type engine interface {
 	Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, error)
 	ID() string
@@ -59,10 +58,6 @@ type engine interface {
 
 // Do runs it to its end.
 func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
-	var work loop.Source = r.Prompt
-	if r.Tag != nil {
-		work = loop.Tag{Job: r.Tag}
-	}
 	commands := new(Commands)
 	var mu sync.Mutex
 	started := []*Commands{commands} // also those of slots
@@ -98,10 +93,10 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	}
 	var l engine
 	var tag *loop.Loop
-	if r.Executes && r.Tag == nil && !r.Here {
+	if r.Tag == nil {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
 	} else {
-		tag, err = loop.Start(ctx, r.Root, work, tools, r.Options)
+		tag, err = loop.Start(ctx, r.Root, loop.Tag{Job: r.Tag}, tools, r.Options)
 		l = tag
 	}
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -74,15 +73,6 @@ func (w *taskWork) acceptUsed(task string) error {
 			}
 			return all
 		})
-}
-
-// answers are those for the prompt of the next iteration.
-func (w *promptWork) answers() (out []specbuild.Answer, err error) {
-	all, err := w.run.home.Answers(store.LoopKey(w.run.state.ID))
-	for _, a := range all {
-		out = append(out, specbuild.Answer{Question: a.Question, Text: a.Text})
-	}
-	return out, err
 }
 
 // takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports

@@ -3,8 +3,10 @@ package loop
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -80,30 +82,84 @@ func (b *Baseline) Standing(setting string) bool {
 
 // outcome returns what follows from the baseline: the end of the run, a note, or neither.
 func (b *Baseline) outcome(stop *stopper, setting string, m *redact.Redactor) (*Outcome, *journal.Event) {
-	switch {
-	case b.Result.Cancelled:
+	if b.Result.Cancelled {
 		return stop.outcome(), nil
+	}
+	out, note := b.Outcome(setting, m)
+	if note == "" {
+		return out, nil
+	}
+	return out, &journal.Event{Type: journal.Warning, Message: note}
+}
+
+// Outcome is what follows from a baseline that came to an end: the end of the run, a note, or neither.
+func (b *Baseline) Outcome(setting string, m *redact.Redactor) (out *Outcome, note string) {
+	switch {
 	case b.Stops(setting):
 		why := b.Reason()
 		if b.Result.Why != "" { // later readers do not have the output below it
 			why += ": " + b.Result.Why
 		}
-		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(why), Baseline: b}, nil
+		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(why), Baseline: b}, ""
 	case b.Standing(setting):
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() +
-			"; it decides nothing until it has passed once"}
+		return nil, b.Reason() + "; it decides nothing until it has passed once"
 	case setting == config.BaselineKnown: // its line says how many tests fail
 	case !b.Result.Passed:
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn continues anyway"}
+		return nil, b.Reason() + "; --baseline warn continues anyway"
 	case b.Result.NoTests() && b.Result.Tests == nil && b.Result.Unread == "":
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() +
-			" runs no tests before any task: `" + oneline.Text(b.Check.Run) + "`"}
+		return nil, b.Check.Title() + " runs no tests before any task: `" + oneline.Text(b.Check.Run) + "`"
 	case b.Result.NoTests():
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() +
-			" runs no tests before any task, and an attempt passes only if it runs some: `" +
-			oneline.Text(b.Check.Run) + "`"}
+		return nil, b.Check.Title() + " runs no tests before any task, and an attempt passes only if it runs some: `" +
+			oneline.Text(b.Check.Run) + "`"
 	}
-	return nil, nil
+	return nil, ""
+}
+
+// Blinds is the end of a run of which no check decides anything: these keep failing, and nothing says by which tests.
+func Blinds(standing []*Baseline, m *redact.Redactor) *Outcome {
+	b := standing[0]
+	b.Blind = true
+	return &Outcome{Ending: journal.BaselineFails, Message: m.Text(b.Reason()), Baseline: b}
+}
+
+// Decides reports whether a fresh clone may say otherwise: it passes, or the tests that fail are known by name.
+func (b *Baseline) Decides(setting string) bool {
+	return b.Result.Passed || setting == config.BaselineKnown && b.comparable()
+}
+
+// InClone is what counts of a baseline that also ran as a fresh clone has the project: that, with what is beside it
+// where it passed, which the clone lacks, if it fails in another way there. keep is pool.keep.
+func (b *Baseline) InClone(clone *Baseline, beside, keep []string) (*Baseline, error) {
+	if clone.Result.Passed || clone.Result.Cancelled || clone.comparable() && b.comparable() &&
+		len(results.Compare(b.Result.Tests, clone.Result.Tests).Broken) == 0 {
+		return clone, nil
+	}
+	named := slices.DeleteFunc(slices.Clone(beside), func(name string) bool {
+		return !strings.Contains(clone.Result.Tail, path.Base(name))
+	})
+	if clone.Beside = beside; len(named) > 0 {
+		clone.Beside = named
+	}
+	list, err := json.Marshal(slices.Concat(keep, clone.Beside)) // which is YAML too
+	clone.Keep = "pool: {keep: " + string(list) + "}"
+	return clone, err
+}
+
+// EndLine is the line of the journal of a baseline that came to an end, on a tree, in a check slot or not.
+func (b *Baseline) EndLine(tree gitops.Tree, setting string, alone bool) *journal.Event {
+	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: b.Task}, Tree: string(tree),
+		Detail: VerifyDetail(b.Result)}
+	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, alone, b.Check.Run
+	if t := b.Result.Tests; t != nil && b.Task == "" {
+		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
+	}
+	if !b.Result.Passed {
+		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
+	}
+	if b.Task == "" {
+		e.Message = b.Known(setting)
+	}
+	return e
 }
 
 // Reason says in one line what is wrong.
@@ -209,20 +265,13 @@ type checks struct {
 // fresh reports whether nothing is half done yet, and of a tag's tasks one will start.
 func (l *checks) fresh() bool {
 	h, j := l.run.history, l.run.job
-	if j == nil {
-		return h.Iteration == 0
-	}
 	return !h.Unfinished() && len(h.OpenTasks()) == 0 && slices.ContainsFunc(j.Graph.Leaves(), j.Graph.Ready)
 }
 
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many
 // prompts exist to make them pass.
 func (l *checks) baseline(ln *lane) (*Outcome, error) {
-	setting := config.BaselineRequire
-	if l.run.state.Kind != store.KindTag {
-		setting = config.BaselineOff
-	}
-	setting = cmp.Or(l.run.config.Baseline, setting)
+	setting := cmp.Or(l.run.config.Baseline, config.BaselineRequire)
 	if setting == config.BaselineOff || !l.fresh() || l.run.limits() != nil {
 		return nil, nil
 	}
@@ -248,9 +297,7 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 		if out == nil && err == nil && (l.run.config.ProveOf(nil) || l.run.config.ProvesSome) && !b.Result.Passed &&
 			b.Result.Tests == nil && !unproven {
 			unproven = true
-			err = l.run.tell(&journal.Event{Type: journal.Warning,
-				Message: "prove: red-without judges no tests while " + c.Title() +
-					" fails on the project as it is and names none"})
+			err = l.run.tell(&journal.Event{Type: journal.Warning, Message: Unproven(&c)})
 		}
 		if out != nil || err != nil {
 			return out, err
@@ -262,11 +309,14 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 		}
 	}
 	if known && !decides && len(standing) > 0 {
-		b := standing[0]
-		b.Blind = true
-		return &Outcome{Ending: journal.BaselineFails, Message: l.run.tools.Redact.Text(b.Reason()), Baseline: b}, nil
+		return Blinds(standing, l.run.tools.Redact), nil
 	}
 	return nil, nil
+}
+
+// Unproven says that no proof judges tests while a check fails before anything.
+func Unproven(c *verify.Check) string {
+	return "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"
 }
 
 // first runs a check before the first attempt; nil if it passed before on the same tree.
@@ -278,7 +328,7 @@ func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) 
 		return nil, nil
 	}
 	b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
-	if err == nil && (b.Result.Passed || known && b.comparable()) && !c.At(verify.AtEnd) {
+	if err == nil && b.Decides(l.run.config.Baseline) && !c.At(verify.AtEnd) {
 		b, err = l.alone(ctx, ln, before, b)
 	}
 	if err != nil {
@@ -339,9 +389,7 @@ func ownCheck(t *tasks.Task) (list []attempt.Command) {
 }
 
 // all returns the checks that decide about the run's work, in order.
-func (l *checks) all() []verify.Check { return checksOf(l.run.config, l.run.state.Kind) }
-
-func checksOf(c *Config, kind string) []verify.Check { return c.ChecksOf(kind == store.KindTag) }
+func (l *checks) all() []verify.Check { return l.run.config.ChecksOf(true) }
 
 // at returns the checks for some points of a run.
 func (l *checks) at(when ...verify.When) []verify.Check {
@@ -412,19 +460,7 @@ func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt
 	if err := l.tidy(u); err != nil {
 		return nil, err
 	}
-	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before),
-		Detail: VerifyDetail(b.Result)}
-	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.run.lanes.checker, c.Run
-	if t := b.Result.Tests; t != nil && task == "" {
-		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
-	}
-	if !b.Result.Passed {
-		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
-	}
-	if task == "" {
-		e.Message = b.Known(l.run.config.Baseline)
-	}
-	return b, l.run.tell(e)
+	return b, l.run.tell(b.EndLine(before, l.run.config.Baseline, ln == l.run.lanes.checker))
 }
 
 // onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check

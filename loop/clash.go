@@ -53,15 +53,11 @@ func (w *taskWork) merge(u *unit, f journal.Failure) error {
 }
 
 // putBack makes the tasks ready again whose work no commit has. The ref of each names a new commit of its work: one
-// that was in the chain would bring nothing any more.
-// Those that has names stay. It reports false for a prompt, where a person has to bring the two together. It is slow.
-func (t *mainline) putBack(ctx context.Context, fate *trunk.Fate, head string, has []string) (bool, error) {
-	if t.run.job == nil {
-		return false, nil
-	}
+// that was in the chain would bring nothing any more. Those that has names stay. It is slow.
+func (t *mainline) putBack(ctx context.Context, fate *trunk.Fate, head string, has []string) error {
 	base, err := t.run.tools.Repo.CommitTree(head)
 	if err != nil {
-		return false, err
+		return err
 	}
 	var verified []*journal.VerifiedTask
 	t.run.say(func() { verified = t.run.history.Verified() })
@@ -72,28 +68,28 @@ func (t *mainline) putBack(ctx context.Context, fate *trunk.Fate, head string, h
 		}
 		kept, err := t.run.tools.Repo.RefCommit(v.Ref)
 		if err != nil || kept == "" {
-			return false, err
+			return err
 		}
 		was, err := t.run.tools.Repo.ReadCommit(kept)
 		if err != nil {
-			return false, err
+			return err
 		}
 		k := source.Kept{Loop: t.run.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified),
 			Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head),
 			Output: fate.Detail()}
 		if _, err := t.run.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()},
 			t.run.tools.Redact.Text(k.Message(t.run.state.Tag))); err != nil {
-			return false, gitErr("keep the work on task "+v.Task, err)
+			return gitErr("keep the work on task "+v.Task, err)
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task,
 			Title: t.run.job.Title(v.Task), Attempt: v.Attempt}, Tree: string(base),
 			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.Paths(),
 			Detail: &journal.Detail{Checked: journal.Checked{Output: Tail(fate.Detail(), MaxWords)}}}
 		if err := t.run.tell(e); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // inTurn leaves out the tasks that come in again after another one that does.

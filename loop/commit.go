@@ -71,7 +71,7 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	crash.Point("before-wave-commit")
 	cctx, over := w.run.stop.committing(w.run.config.Deadline)
 	defer over()
-	c, err := w.run.trunk.commit(cctx, ln, what, "", func() map[string][]byte { return written(w.tag.run) })
+	c, err := w.run.trunk.commit(cctx, ln, what, func() map[string][]byte { return written(w.tag.run) })
 	if errors.Is(err, errPutBack) {
 		return err
 	}
@@ -119,9 +119,6 @@ func (w *waves) pass(ln *lane, number int) error {
 
 // written are the task file as a commit should have it, and the mirror that follows it, if they are in the repository.
 func written(l *Loop) map[string][]byte {
-	if l.job == nil {
-		return nil
-	}
 	files := map[string][]byte{}
 	add := func(f *tasks.File) {
 		path, err := filepath.EvalSymlinks(f.Path()) // a link stays a link; its target was saved

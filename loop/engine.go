@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"descartes/gitops"
-	"descartes/internal/crash"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
@@ -21,7 +20,7 @@ import (
 
 // unit is one attempt at a ready piece of work: what it starts with, and its result.
 //
-// Where a piece of work, a task or an iteration, stands changes by events of the journal alone:
+// Where a task stands changes by events of the journal alone:
 //
 //	from         to           when
 //	ready        running      a lane is free, and nothing runs at which its work clashed
@@ -40,9 +39,8 @@ import (
 //	committed    ready        rewound, or taken away from the branch
 type unit struct {
 	lane    *lane       // where it runs; nil while it waits for a provider
-	task    *tasks.Task // nil: an iteration of a prompt
-	it      *Iteration  // nil: a task
-	number  int         // attempt of the task within the loop, or try of the iteration
+	task    *tasks.Task // nil: it is checks before any
+	number  int         // attempt of the task within the loop
 	of      int         // number of the task's last attempt, as things stand; 0: unknown
 	base    gitops.Tree // before the first attempt at the same work
 	before  gitops.Tree // before this attempt
@@ -174,9 +172,7 @@ func (l *Loop) feed() {
 		var err error
 		l.folding = true
 		l.aside(func() {
-			if l.trunk != nil {
-				l.tools.Repo.AwaitGC(l.ctx)
-			}
+			l.tools.Repo.AwaitGC(l.ctx)
 			err = do()
 		}, func() { l.folding = false; l.endWith(j.then(err)) })
 	}
@@ -314,7 +310,7 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 		return l.work.conclude(u)
 	}
 	l.takenBack()
-	stays := u.task == nil || u.round != nil // nobody else wants its lane meanwhile
+	stays := u.round != nil // nobody else wants its lane meanwhile
 	if !stays {
 		u.leave()
 	}
@@ -428,12 +424,6 @@ func (l *worker) announce(u *unit, moves bool) (in attempt.Input, err error) {
 		return in, err
 	}
 	u.begun = true
-	if u.it != nil { // its number is on disk before its agent starts, so it is never used twice
-		if err := l.run.flush(); err != nil {
-			return in, err
-		}
-		crash.Point("iteration-saved")
-	}
 	return l.input(u, spec.Text), nil
 }
 
@@ -448,11 +438,8 @@ func (l *worker) starts(what journal.Type, u *unit, spec *specbuild.Spec) *journ
 
 // ends is the event of the end of a unit's attempt. What was taken back is not what the next one builds on.
 func (l *worker) ends(u *unit) *journal.Event {
-	res, what := &u.res, journal.AttemptFinished
-	if u.it != nil {
-		what = journal.IterationFinished
-	}
-	e := l.run.event(what, u)
+	res := &u.res
+	e := l.run.event(journal.AttemptFinished, u)
 	if e.Tree, e.Ref = string(res.Work.After), u.ref; res.Work.TookBack != "" {
 		e.Tree = string(u.before)
 	}
@@ -510,10 +497,7 @@ func (l *worker) startOf(u *unit) workspace.Start {
 // teller records what the backoff says about a unit.
 func (l *worker) teller(u *unit) teller {
 	return func(e *journal.Event) error {
-		switch {
-		case l.run.job == nil:
-			e.Iteration = l.run.history.Iteration
-		case e.Type == journal.LimitWaiting:
+		if e.Type == journal.LimitWaiting {
 			e.Wave, e.Task, e.Title, e.Attempt = l.run.waveOf(u.task.ID), u.task.ID, u.task.Title,
 				l.run.history.Task(u.task.ID).Attempts
 		}

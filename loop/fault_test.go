@@ -5,91 +5,16 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/atomicfile/disktest"
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/trunk"
 	"descartes/tasks"
 )
-
-// faulty is the real file system until its k-th operation, which fails. It keeps failing when sticky.
-type faulty struct {
-	atomicfile.FS
-	mu     sync.Mutex
-	n, k   int
-	err    error
-	sticky bool
-	writes []int // those among the operations that write
-}
-
-func (f *faulty) fails(op string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n++
-	if op == "write" {
-		f.writes = append(f.writes, f.n)
-	}
-	if f.n == f.k || f.sticky && f.k > 0 && f.n > f.k {
-		return f.err
-	}
-	return nil
-}
-
-type faultyFile struct {
-	atomicfile.File
-	f *faulty
-}
-
-func (f *faulty) OpenFile(name string, flag int, perm os.FileMode) (atomicfile.File, error) {
-	if err := f.fails(""); err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	g, err := f.FS.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyFile{g, f}, nil
-}
-
-func (f *faulty) Rename(from, to string) error {
-	if err := f.fails(""); err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return f.FS.Rename(from, to)
-}
-
-func (f *faulty) SyncDir(dir string) error {
-	if err := f.fails(""); err != nil {
-		return &os.PathError{Op: "sync", Path: dir, Err: err}
-	}
-	return f.FS.SyncDir(dir)
-}
-
-func (f *faultyFile) Write(b []byte) (int, error) {
-	err := f.f.fails("write")
-	if err == nil {
-		return f.File.Write(b)
-	}
-	if errors.Is(err, io.ErrShortWrite) {
-		n, werr := f.File.Write(b[:len(b)/2])
-		if werr != nil {
-			return n, werr
-		}
-		return n, err
-	}
-	return 0, err
-}
-
-func (f *faultyFile) Sync() error {
-	if err := f.f.fails(""); err != nil {
-		return err
-	}
-	return f.File.Sync()
-}
 
 // twoTasks are two waves.
 const twoTasks = `{"tag": "x", "tasks": [
@@ -112,12 +37,12 @@ func every(n int) int {
 // DESCARTES_CRASH_EVERY=1 in all.
 func TestEveryWriteFails(t *testing.T) {
 	t.Parallel()
-	count := &faulty{FS: atomicfile.OS()}
+	count := &disktest.Faulty{FS: atomicfile.OS()}
 	w := newWorld(t, twoTasks)
 	w.fs = count
 	w.mustRun(StartOptions{}, journal.AllDone)
 	var all []int
-	for k := range count.n {
+	for k := range count.Asked() {
 		all = append(all, k+1)
 	}
 	if len(all) < 15 {
@@ -130,17 +55,17 @@ func TestEveryWriteFails(t *testing.T) {
 		sticky bool
 		at     []int
 	}{{"disk full", syscall.ENOSPC, true, all}, {"one error", syscall.EIO, false, all},
-		{"short write", io.ErrShortWrite, false, count.writes}} {
+		{"short write", io.ErrShortWrite, false, count.Writes()}} {
 		t.Run(strings.ReplaceAll(fault.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for i := n % step; i < len(fault.at); i += step {
-				failAt(t, &faulty{FS: atomicfile.OS(), k: fault.at[i], err: fault.err, sticky: fault.sticky})
+				failAt(t, &disktest.Faulty{FS: atomicfile.OS(), K: fault.at[i], Err: fault.err, Sticky: fault.sticky})
 			}
 		})
 	}
 }
 
-func failAt(t *testing.T, f *faulty) {
+func failAt(t *testing.T, f *disktest.Faulty) {
 	t.Helper()
 	w := newWorld(t, twoTasks)
 	w.fs = f
@@ -151,12 +76,12 @@ func failAt(t *testing.T, f *faulty) {
 		}
 	}
 	out, err := w.run(StartOptions{})
-	if full := errors.Is(f.err, syscall.ENOSPC); err == nil && out.Ending != journal.AllDone &&
+	if full := errors.Is(f.Err, syscall.ENOSPC); err == nil && out.Ending != journal.AllDone &&
 		(!full || out.Ending != journal.DiskFull || !strings.HasPrefix(out.Message, "the disk is full: ")) {
-		t.Errorf("operation %d: ended %+v without an error", f.k, out)
+		t.Errorf("operation %d: ended %+v without an error", f.K, out)
 	}
 	if !strings.HasSuffix(w.read(".scud/tasks/x.json"), "]}\n") {
-		t.Errorf("operation %d: task file %q", f.k, w.read(".scud/tasks/x.json"))
+		t.Errorf("operation %d: task file %q", f.K, w.read(".scud/tasks/x.json"))
 	}
 	ran := w.runs
 	w.fs, w.runs, w.tell = atomicfile.OS(), nil, nil
@@ -168,15 +93,15 @@ func failAt(t *testing.T, f *faulty) {
 	}
 	if out, err := w.run(StartOptions{}); err != nil && !nothingLeft(err) || err == nil &&
 		out.Ending != journal.AllDone {
-		t.Errorf("operation %d: the next run: %+v, %v (first: %v; ran %v)", f.k, out, err, done, ran)
+		t.Errorf("operation %d: the next run: %+v, %v (first: %v; ran %v)", f.K, out, err, done, ran)
 	}
 	for _, r := range w.runs {
 		if id, _, _ := strings.Cut(r, " "); done[id] {
-			t.Errorf("operation %d: task %s was done and ran again", f.k, id)
+			t.Errorf("operation %d: task %s was done and ran again", f.K, id)
 		}
 	}
 	if n := strings.Count(w.git("log", "--format=%s"), "complete wave"); n != 2 {
-		t.Errorf("operation %d: %d wave commits", f.k, n)
+		t.Errorf("operation %d: %d wave commits", f.K, n)
 	}
 	w.clean()
 }
@@ -202,7 +127,7 @@ func TestRewindIsCutShort(t *testing.T) {
 		} else if err != nil {
 			t.Fatalf("cut short at operation %d: %v", k-1, err)
 		}
-		_, err = r.Do(t.Context(), &faulty{FS: atomicfile.OS(), k: k, err: syscall.EIO, sticky: true}, repo, w.now)
+		_, err = r.Do(t.Context(), &disktest.Faulty{FS: atomicfile.OS(), K: k, Err: syscall.EIO, Sticky: true}, repo, w.now)
 		if err == nil {
 			t.Fatalf("operation %d did not fail", k)
 		}

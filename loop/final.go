@@ -2,12 +2,9 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
@@ -16,7 +13,6 @@ import (
 	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/verify"
-	"descartes/verify/results"
 )
 
 // Checks of what is already verified, as a fresh clone has it, and what follows where it fails there.
@@ -70,28 +66,18 @@ func (l *checks) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Bas
 		return b, err
 	}
 	one, err := l.untouched(at, before, "", &attempt.Command{Check: b.Check})
-	switch {
-	case err != nil || one.Result.Passed || one.Result.Cancelled:
+	if err != nil {
 		return one, err
-	case one.comparable() && b.comparable() && len(results.Compare(b.Result.Tests, one.Result.Tests).Broken) == 0:
-		return one, nil
 	}
-	if one.Beside, err = ln.slot.Beside(ctx); err != nil {
+	beside, err := ln.slot.Beside(ctx)
+	if err != nil {
 		return nil, err
 	}
-	named := slices.DeleteFunc(slices.Clone(one.Beside), func(name string) bool {
-		return !strings.Contains(one.Result.Tail, path.Base(name))
-	})
-	if len(named) > 0 {
-		one.Beside = named
-	}
-	keep, err := json.Marshal(slices.Concat(l.run.config.Pool.Keep, one.Beside)) // which is YAML too
-	one.Keep = "pool: {keep: " + string(keep) + "}"
-	return one, err
+	return b.InClone(one, beside, l.run.config.Pool.Keep)
 }
 
-// besideOf says what work passes only beside.
-func besideOf(files []string) string {
+// BesideOf says what work passes only beside.
+func BesideOf(files []string) string {
 	what := "files"
 	if len(files) > 0 {
 		what = oneline.List(files)
@@ -153,7 +139,7 @@ func (t *proofs) blame(ctx context.Context, ln *lane, f *trunk.Fate, c trunk.Can
 		}
 		f.Failure = &res
 	}
-	f.Beside = besideOf(files(v.Hidden, v.Beside))
+	f.Beside = BesideOf(files(v.Hidden, v.Beside))
 	return nil
 }
 
@@ -235,11 +221,11 @@ func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 			return err
 		}
 		if !before.Passed {
-			return &ChecksError{When: verify.AtWave, Wave: number, Result: res, Beside: besideOf(v.Beside)}
+			return &ChecksError{When: verify.AtWave, Wave: number, Result: res, Beside: BesideOf(v.Beside)}
 		}
 	}
 	if err := w.takeOut(ctx, unit, was, &trunk.Fate{Unit: unit, Failure: &res,
-		Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+		Beside: BesideOf(files(v.Hidden, v.Beside))}); err != nil {
 		return err
 	}
 	w.run.say(func() { w.tag.queue.passed, w.tag.queue.sched = 0, nil })
@@ -322,30 +308,9 @@ func (w *waves) takenOut(ctx context.Context) error {
 	})
 	for _, v := range lost {
 		if err := w.putBack(ctx, v.Task, &trunk.Fate{Unit: v.Task, Failure: &verify.Result{},
-			Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+			Beside: BesideOf(files(v.Hidden, v.Beside))}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// check looks at what an iteration that passed is about to commit in a check slot.
-func (w *delivery) check(ctx context.Context, u *unit) error {
-	res := &u.res
-	if w.run.trunk == nil || !w.run.config.Git.AutoCommit || w.run.config.FinalCheck == FinalOff ||
-		res.Verify == nil || !res.Passed() || res.Work.Alone || res.Work.After == "" || res.Work.After == u.it.base {
-		return nil
-	}
-	ln, err := w.run.checks.checkLane(ctx, u.lane)
-	if err != nil || w.run.lanes.uncheckable {
-		return err
-	}
-	final, err := w.run.trunk.examine(ctx, ln, res.Work.After, nil, verify.AtAttempt, verify.AtMerge, verify.AtWave)
-	if err == nil && !final.Passed {
-		if !final.Cancelled {
-			final.Why = besideOf(files(res.Work.Hidden, res.Work.Beside))
-		}
-		res.Verify = &final
-	}
-	return err
 }

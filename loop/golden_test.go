@@ -37,7 +37,7 @@ var update = flag.Bool("update", false, "rewrite the golden traces")
 // and compares how their units move through the states of the table at unit with the traces below them. A scenario is:
 //
 //	== its name, and what must hold
-//	tasks 1 2<1,3 3          the list: 2 depends on 1 and 3; or: prompt, whose iterations are the units
+//	tasks 1 2<1,3 3          the list: 2 depends on 1 and 3
 //	with attempts=2 slots=2  settings, see stage.set
 //	2.1 2s, ctrl-c, fails    what happens in attempt 1 at task 2 in the next run, see stage.Run; any other attempt takes a second and passes
 //	run step                 a run, with settings of its own; and between runs what a person does, see stage.user
@@ -90,8 +90,11 @@ func TestGoldenIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]string{}
-	// the last two are package mode's
-	ended := map[string]bool{"rewound": true /* nobody's end */, "tests_failed": true, "plan_missing": true}
+	ended := map[string]bool{"rewound": true} // nobody's end
+	for _, of := range []journal.Ending{journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone,
+		journal.GateBlocked, journal.TestsFailed, journal.PlanMissing, journal.GitRefused} { // of prompt loops: see package run
+		ended[string(of)] = true
+	}
 	for _, file := range files {
 		for _, s := range scenarios(t, file) {
 			for line := range strings.Lines(s.trace) {
@@ -268,15 +271,14 @@ func scenarios(t *testing.T, file string) (list []scenario) {
 // stage is the world of a scenario.
 type stage struct {
 	*world
-	t      *testing.T
-	repo   *gitops.Repo
-	prompt bool
-	began  time.Time
-	steps  map[string][]string // by attempt
-	looks  int                 // reviews so far
-	at     map[string]string   // by folder: the attempt whose agent works there
-	free   int64
-	ran    []string // attempts that agents made
+	t     *testing.T
+	repo  *gitops.Repo
+	began time.Time
+	steps map[string][]string // by attempt
+	looks int                 // reviews so far
+	at    map[string]string   // by folder: the attempt whose agent works there
+	free  int64
+	ran   []string // attempts that agents made
 
 	mu     sync.Mutex // of what the engine's goroutine writes
 	moves  []move0
@@ -303,11 +305,6 @@ func play(t *testing.T, script string) string {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case word == "tasks" || word == "":
-		case word == "prompt":
-			s.prompt = true
-			s.cfg.Prompt, s.cfg.CompletionPromise, s.cfg.MaxIterations = "go", "COMPLETE", 3
-			s.cfg.VerificationCommand, s.cfg.Git.AutoCommit, s.cfg.Breaker = "check", true, 0
-			s.set(rest)
 		case word == "with":
 			s.set(rest)
 		case word == "run":
@@ -431,26 +428,13 @@ func (s *stage) perform(words string) {
 		return s, inspector{}, func() error { return nil }, nil
 	}
 	tools.Code = func(out Outcome) int { return 0 }
-	var what Source
-	var problems []source.Problem
-	if s.prompt {
-		gate, err := NewGate(s.cfg)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		what = &PromptJob{Dir: s.dir, Kind: store.KindPrompt, Config: s.cfg, Gate: gate, Yes: opt.Yes}
-		if path := store.NewHome(s.dir).Default(); s.loop != "" {
-			opt.Resume = path
-		}
-	} else {
-		job, p := source.Load(s.dir, s.cfg)
-		what, problems = Tag{job}, append(p, idle(job)...)
-	}
+	job, problems := source.Load(s.dir, s.cfg)
+	problems = append(problems, idle(job)...)
 	if len(problems) > 0 {
 		s.say("run is refused")
 		return
 	}
-	l, err := Start(ctx, s.dir, what, tools, opt)
+	l, err := Start(ctx, s.dir, Tag{job}, tools, opt)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -475,7 +459,7 @@ func (s *stage) Run(ctx context.Context, r agent.Request) (agent.Result, error) 
 		k, v, _ := strings.Cut(kv, "=")
 		env[k] = v
 	}
-	unit := cmp.Or(env["DESCARTES_TASK_ID"], env["DESCARTES_ITERATION"])
+	unit := env["DESCARTES_TASK_ID"]
 	key := unit + "." + env["DESCARTES_ATTEMPT"]
 	s.mu.Lock()
 	if env["DESCARTES_REVIEW"] != "" {
@@ -606,11 +590,7 @@ func (s *stage) user(command string) {
 	case "withdraw":
 		err = home.ClearRequest(loop)
 	case "answer":
-		key := "x"
-		if s.prompt {
-			key = store.LoopKey(loop)
-		}
-		err = home.Answer(ctx, s.fs, key, store.Answer{Task: rest, Text: "this one", At: s.now()})
+		err = home.Answer(ctx, s.fs, "x", store.Answer{Task: rest, Text: "this one", At: s.now()})
 	case "accept":
 		task, n, _ := strings.Cut(rest, ".")
 		number, _ := strconv.Atoi(n)
@@ -846,17 +826,15 @@ func (s *stage) trace() string {
 // left says how the tasks stand in the list, and what of the user's tree is in no commit.
 func (s *stage) left() string {
 	var b strings.Builder
-	if !s.prompt {
-		f, err := tasks.Open(s.dir, "x")
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		b.WriteString("list:")
-		for _, one := range f.Tasks() {
-			fmt.Fprintf(&b, " %s=%s", one.ID, one.Status)
-		}
-		b.WriteString("\n")
+	f, err := tasks.Open(s.dir, "x")
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	b.WriteString("list:")
+	for _, one := range f.Tasks() {
+		fmt.Fprintf(&b, " %s=%s", one.ID, one.Status)
+	}
+	b.WriteString("\n")
 	if status := s.git("status", "--porcelain"); status != "" {
 		b.WriteString("git status:\n" + status + "\n")
 	}

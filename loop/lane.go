@@ -19,7 +19,6 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/lab"
 	"descartes/loop/source"
-	"descartes/loop/store"
 	"descartes/loop/workspace"
 )
 
@@ -86,22 +85,11 @@ func (l *Loop) holds() gitops.Tree {
 	return l.trunk.Tree
 }
 
-// open makes the lanes, one per slot, or one for a folder without git, and does what comes before the first unit. An
-// outcome ends the run. It is slow.
+// open makes the lanes, one per slot, and does what comes before the first unit. An outcome ends the run. It is slow.
 func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
 	l.openLab()
-	n := 1 // each iteration waits for the one before
-	switch {
-	case l.run.state.Kind == store.KindTag:
-		n = l.run.config.Slots()
-		fallthrough
-	case l.run.tools.Repo != nil:
-		err = l.openSlots(ctx, n)
-	default:
-		err = l.openFolder(ctx)
-	}
-	err = errors.Join(err, l.mask())
-	if err == nil && l.run.trunk != nil {
+	err = errors.Join(l.openSlots(ctx, l.run.config.Slots()), l.mask())
+	if err == nil {
 		err = l.run.trunk.resume(ctx)
 	}
 	if err != nil {
@@ -110,10 +98,8 @@ func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
 	if out, err := l.run.checks.baseline(l.all[0]); out != nil || err != nil {
 		return out, err
 	}
-	if l.run.trunk != nil {
-		if err := l.run.trunk.begin(ctx); err != nil {
-			return nil, err
-		}
+	if err := l.run.trunk.begin(ctx); err != nil {
+		return nil, err
 	}
 	return l.run.work.recover()
 }
@@ -134,17 +120,6 @@ func (l *lanes) mask() (err error) {
 		}
 	}
 	return err
-}
-
-// openFolder makes the lane of a folder without git.
-func (l *lanes) openFolder(ctx context.Context) error {
-	ws := workspace.NewFolder(l.run.tools.FS, l.run.root, l.run.dir, l.run.fixed)
-	l.all = []*lane{{ws: ws, runner: l.runner(l.run.tools.Agent, l.run.tools.Verify,
-		l.run.home.SlotFiles("", l.run.state.ID, 0))}}
-	if open := l.run.history.Prompt.Open; open != nil {
-		return l.run.work.killed(ctx, l.all[0], open)
-	}
-	return nil
 }
 
 func (l *lanes) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.Runner {

@@ -136,24 +136,3 @@ func TestLookOnlyAtVerified(t *testing.T) {
 	})}
 	w.mustRun(StartOptions{}, journal.TasksBlocked)
 }
-
-// To the gate of a prompt an objection is a failed verification: the promise does not count, and the next iteration
-// hears why.
-func TestLookAtIteration(t *testing.T) {
-	w := newPromptWorld(t)
-	var prompts []string
-	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
-		prompts = append(prompts, env["prompt"])
-		return agent.Result{End: agent.Finished, Complete: true, Final: "<promise>COMPLETE</promise>"}
-	}
-	w.looks = []attempt.Look{looking("guard", func(*attempt.Subject) *attempt.Objection {
-		if len(prompts) == 1 {
-			return &attempt.Objection{Reason: "it is too short", Detail: "2 bytes"}
-		}
-		return nil
-	})}
-	w.mustPrompt("", journal.PromiseSeen)
-	if len(prompts) != 2 || !strings.Contains(prompts[1], "the guard objected: it is too short:\n\n```\n2 bytes\n") {
-		t.Errorf("prompts %q", prompts)
-	}
-}

@@ -25,7 +25,6 @@ import (
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
-	"descartes/specbuild"
 	"descartes/tasks"
 )
 
@@ -146,50 +145,13 @@ func (l *closing) end(out *Outcome, word string, totals journal.Totals) *journal
 	return e
 }
 
-// work is what differs between runs over a tag and runs of a prompt. The engine's goroutine calls it, unless a method
-// says otherwise: slow ones run beside it, and say what they record.
-type work interface {
-	// replay takes in the journal of earlier runs, gets ready, and completes the run's first event. What it returns
-	// people should know at once.
-	replay(ctx context.Context, events []journal.Event, first *journal.Event) ([]*journal.Event, error)
-	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that. Slow.
-	killed(ctx context.Context, ln *lane, open *journal.Event) error
-	// recover does what comes before the first unit. Slow.
-	recover() (*Outcome, error)
-
-	// next has a free lane start what is to be done now, if there is anything for it.
-	next(ln *lane) (*Outcome, error)
-	// windUp is called when the run ends: nothing else begins.
-	windUp()
-	// limit returns what forbids another attempt, besides the limits of every run.
-	limit() *Outcome
-	// begin makes the text for the agent of a unit whose slot is prepared, and the events that announce it. There are
-	// none if it is not to begin, with the outcome, if there is one, that ends the run. It may set that the unit has
-	// moved: that it is to start from another state, if moves allows that.
-	begin(u *unit, moves bool) (specbuild.Spec, []*journal.Event, *Outcome, error)
-	// input completes a unit's input, beyond what the settings say.
-	input(u *unit, in *attempt.Input)
-	// repair restores the run's own files that this part of an attempt changed.
-	repair(u *unit, who string) (lines []string, err error)
-	// conclude reaches a verdict, records it and acts on it. Of a unit that did not begin, for its over or err or for
-	// nothing, it says whether the run goes on without it.
-	conclude(u *unit) (*Outcome, error)
-
-	// endRun does the last work of a run, which ended with err or nil, and sets the outcome of one that nothing
-	// stopped. Slow.
-	endRun(out *Outcome, err error) error
-	// finished completes the outcome, and makes the event of the run's end and what a next session needs to know, ""
-	// if all is done.
-	finished(out *Outcome) (e *journal.Event, path, handoff string, err error)
-}
-
-// Loop is one run: over a tag, or of a repeated prompt. It is not safe for concurrent use.
+// Loop is one run over a tag. It is not safe for concurrent use.
 type Loop struct {
-	work    work
-	job     *source.Job // nil: a prompt
-	root    string      // of the project
-	dir     string      // where commands run in it
-	fixed   []string    // what attempts may not change
+	work    *tagWork
+	job     *source.Job
+	root    string   // of the project
+	dir     string   // where commands run in it
+	fixed   []string // what attempts may not change
 	config  *Config
 	tools   Tools
 	home    store.Home
@@ -247,12 +209,8 @@ func (l *Loop) Uncommitted() []string {
 // State is the loop as its state file would show it now.
 func (l *Loop) State() *store.State {
 	s := *l.state
-	task := func(id string) store.TaskID { return store.TaskID{ID: id} }
-	if l.job != nil {
-		fill(&s, l.job)
-		task = l.job.TaskID
-	}
-	store.Fill(&s, l.history, task)
+	fill(&s, l.job)
+	store.Fill(&s, l.history, l.job.TaskID)
 	s.Seq = l.journal.Seq()
 	return &s
 }
@@ -336,11 +294,7 @@ func (l *worker) step(u *unit, s *attempt.Step) error {
 	case attempt.Ended:
 		return l.heal(u, s.Who)
 	case attempt.Answered:
-		words := MaxWords
-		if u.it != nil {
-			words = MaxFinal
-		}
-		e := AgentEnd(l.run.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
+		e := AgentEnd(l.run.event(journal.AgentFinished, u), s.Result.Agent, u.with, MaxWords)
 		e.Detail.Changed = s.Result.Changed
 		return l.run.record(WithNotes(e)...)
 	case attempt.Started:
@@ -353,9 +307,6 @@ func (l *worker) step(u *unit, s *attempt.Step) error {
 		e.Detail.Check = ""
 		if NameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
 			e.Detail.Why, e.Detail.Output = s.Verify.Reason(), Tail(s.Verify.Tail, MaxWords)
-		}
-		if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
-			return l.run.record(e)
 		}
 		e.Detail.Command = s.Command.Run
 		l.run.recordWithNext(e)
@@ -409,12 +360,7 @@ func NameCheck(e *journal.Event, c attempt.Command) {
 // event starts an event about a unit.
 func (l *Loop) event(t journal.Type, u *unit) *journal.Event {
 	e := &journal.Event{Type: t}
-	switch it := u.it; {
-	case it != nil:
-		e.Unit = journal.Unit{Iteration: it.Number, Attempt: it.Try, Of: it.Max}
-	case l.job == nil:
-		e.Unit = journal.Unit{Iteration: l.history.Iteration, Attempt: max(1, l.history.Prompt.Try)}
-	case u.task != nil: // else it is the verification before any task
+	if u.task != nil { // else it is the verification before any task
 		e.Unit = journal.Unit{Wave: cmp.Or(u.wave, l.waveOf(u.task.ID)), Task: u.task.ID, Title: u.task.Title,
 			Attempt: u.number, Of: u.of, Step: u.step}
 		if u.round != nil {
@@ -499,7 +445,7 @@ func (l *Loop) record(events ...*journal.Event) error {
 		l.history.Apply(e)
 	}
 	changes := l.history.TakeChanges(0)
-	for id, status := range changes { // there are none in a prompt loop
+	for id, status := range changes {
 		l.job.Graph.SetStatus(id, tasks.Status(status))
 	}
 	if err := l.saver.note(changes); err != nil || l.tools.Observe == nil {

@@ -12,7 +12,6 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/source"
-	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -54,25 +53,6 @@ func (l *worker) newReview(known []*journal.Detail) *attempt.Review {
 		}
 	}
 	return r
-}
-
-// askReview asks for a review of an iteration: in plan and build of each that changed something, in a prompt loop when
-// the agent says that everything is done, then of all the loop's work.
-func (w *promptWork) askReview(u *unit, in *attempt.Input) {
-	if w.run.config.Reviews() == "" || w.run.tools.Repo == nil || u.it == nil {
-		return
-	}
-	in.Review = w.run.worker.newReview(nil)
-	if in.Review.Claims = w.job.Kind == store.KindPrompt; !in.Review.Claims {
-		in.Review.From = u.it.base
-	}
-	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: in.Prompt}
-	for _, k := range w.run.config.Criteria {
-		if k.Command == "" && w.gate.criteria() != nil { // commands decide about the others
-			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
-		}
-	}
-	in.Review.Opinion.Tasks = []specbuild.Reviewed{what}
 }
 
 // ask asks for a review of a unit's attempt if the settings want one.
@@ -189,7 +169,7 @@ func CheckReview(c *Config) []source.Problem {
 	case what == "":
 		return nil
 	// if no command was found, that is reported elsewhere
-	case c.Scud.VerificationCommand != "" && len(checksOf(c, store.KindTag)) == 0:
+	case c.Scud.VerificationCommand != "" && len(c.ChecksOf(true)) == 0:
 		return []source.Problem{{Message: "a review needs a verify command, and --verify none turns it off",
 			Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:

@@ -28,16 +28,9 @@ type StartOptions struct {
 	Anew      bool     // ask the providers, whatever earlier runs recorded about their quotas
 }
 
-// Source is what a run works on: a Tag or a *PromptJob.
-type Source interface {
-	begin(l *Loop, opt StartOptions) work
-	// choose decides which loop this is and where its state is stored.
-	choose(ctx context.Context, l *Loop, opt StartOptions) (path string, err error)
-}
-
-// Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first
-// attempt to Run. The caller closes the loop.
-func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
+// Start begins a run over a tag, or resumes one. It takes the locks, brings task file and journal in line, and leaves
+// the first attempt to Run. The caller closes the loop.
+func Start(ctx context.Context, root string, j Tag, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{},
 		branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
 	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
@@ -183,9 +176,7 @@ func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 	if err := l.record(append([]*journal.Event{first}, more...)...); err != nil {
 		return err
 	}
-	if l.job != nil {
-		fill(l.state, l.job)
-	}
+	fill(l.state, l.job)
 	if err := errors.Join(l.home.Listed(l.tools.FS, l.state.ID, l.state.Seq),
 		l.home.Give(l.tools.FS, l.state)); err != nil {
 		return err

@@ -37,7 +37,7 @@ type tagWork struct {
 type Tag struct{ *source.Job }
 
 // begin returns the job as the work of a run.
-func (j Tag) begin(l *Loop, opt StartOptions) work {
+func (j Tag) begin(l *Loop, opt StartOptions) *tagWork {
 	w := &tagWork{run: l, scope: opt.Scope}
 	w.queue, w.task, w.list, w.breaker = &queue{run: l, tag: w}, &taskWork{run: l, tag: w},
 		&list{run: l, tag: w, wishes: map[string]tasks.Status{}}, &breaker{run: l, tag: w}

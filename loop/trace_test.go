@@ -8,11 +8,10 @@ import (
 	"descartes/agent"
 	"descartes/config"
 	"descartes/loop/journal"
-	"descartes/loop/store"
 	"descartes/verify"
 )
 
-// An attempt takes the same steps, told in the same order, whether it is one at a task or an iteration of a prompt.
+// The steps of an attempt, and the order in which they are told. Those of an iteration are the same: see package run.
 func TestStepsOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	said := agent.Result{End: agent.Finished, Final: "<promise>COMPLETE</promise>", Complete: true}
@@ -37,30 +36,23 @@ func TestStepsOfAnAttempt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for kind, w := range map[string]*world{store.KindTag: newWorld(t, threeTasks),
-				store.KindPrompt: newPromptWorld(t)} {
-				var steps []string
-				w.cfg.OnLimit, w.cfg.VerificationCommand = config.OnLimitStop, "check"
-				w.agent = func(agent.Request, map[string]string) agent.Result { return c.agent }
-				w.check = func(map[string]string) verify.Result { return c.check }
-				w.tell = func(e journal.Event) {
-					if slices.Contains(steps, "finished") || len(steps) == 0 && e.Type != journal.AttemptStarted &&
-						e.Type != journal.IterationStarted {
-						return
-					}
-					step := strings.TrimPrefix(strings.TrimPrefix(string(e.Type), "attempt_"), "iteration_")
-					steps = append(steps, strings.Replace(step, "agent_finished", "agent", 1))
+			w := newWorld(t, threeTasks)
+			var steps []string
+			w.cfg.OnLimit = config.OnLimitStop
+			w.agent = func(agent.Request, map[string]string) agent.Result { return c.agent }
+			w.check = func(map[string]string) verify.Result { return c.check }
+			w.tell = func(e journal.Event) {
+				if slices.Contains(steps, "finished") || len(steps) == 0 && e.Type != journal.AttemptStarted {
+					return
 				}
-				if kind == store.KindTag {
-					if _, err := w.run(StartOptions{}); err != nil {
-						t.Fatal(err)
-					}
-				} else if _, _, err := w.prompt(""); err != nil {
-					t.Fatal(err)
-				}
-				if got := strings.Join(steps, " "); got != c.want {
-					t.Errorf("%s: got %q, want %q", kind, got, c.want)
-				}
+				step := strings.TrimPrefix(string(e.Type), "attempt_")
+				steps = append(steps, strings.Replace(step, "agent_finished", "agent", 1))
+			}
+			if _, err := w.run(StartOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(steps, " "); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}

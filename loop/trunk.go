@@ -29,10 +29,8 @@ type mainline struct {
 	branch string // ref that receives the commits; its files follow if it is checked out; "" for a detached HEAD
 	away   bool   // it was reported that the branch is no longer checked out
 
-	kept      string // ref of the work that is to be committed, if not the trunk's
-	merged    string // where the last run's trunk was, which a branch has now
-	halted    bool   // a person has to look at the branch before anything is committed
-	unchecked bool   // the state has work that was not verified, and need not be
+	merged string // where the last run's trunk was, which a branch has now
+	halted bool   // a person has to look at the branch before anything is committed
 
 	proofs *proofs
 
@@ -59,7 +57,7 @@ func takes(ctx context.Context, l *Loop) (string, error) {
 
 // done reports whether a unit's work is done, and not to be made again.
 func (l *mainline) done(unit string) bool {
-	return l.run.job != nil && l.run.job.Graph.Status(unit) == tasks.Done
+	return l.run.job.Graph.Status(unit) == tasks.Done
 }
 
 // newMainline reads the chain of a resumed run, or plans where that of a new one begins.
@@ -72,16 +70,6 @@ func newMainline(ctx context.Context, l *Loop, pool *workspace.Pool) (t *mainlin
 		if t.branch, err = takes(ctx, l); err != nil {
 			return nil, err
 		}
-	}
-	// nobody commits: what there is is the tree as it is
-	if l.state.Kind != store.KindTag && !l.config.Git.AutoCommit {
-		head, err := repo.Head(ctx)
-		if err != nil {
-			return nil, gitErr("read HEAD", err)
-		}
-		t.On = head.Hash
-		t.Tree, err = repo.Snapshot(ctx)
-		return t, err
 	}
 	found, err := t.Read(ctx)
 	if err != nil {
@@ -114,9 +102,6 @@ func newMainline(ctx context.Context, l *Loop, pool *workspace.Pool) (t *mainlin
 // goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done
 // and no commit has.
 func (t *mainline) goOn(ctx context.Context) (bool, error) {
-	if t.run.state.Kind != store.KindTag {
-		return false, nil
-	}
 	last, err := trunk.LeftBy(ctx, t.run.tools.Repo, t.branch, t.run.state.Tag, t.done)
 	if err != nil || last == nil {
 		return false, err
@@ -141,7 +126,7 @@ func (t *mainline) goOn(ctx context.Context) (bool, error) {
 // removes only where it is this working tree's: else others go on from it.
 func (t *mainline) leaveTrunk(ctx context.Context) error {
 	ref := store.TagTrunkRef(t.run.state.Tag)
-	if t.run.state.Kind != store.KindTag || !t.Saved {
+	if !t.Saved {
 		return nil
 	}
 	was, err := t.Repo.RefCommit(ref)
@@ -220,8 +205,7 @@ func (t *mainline) elsewhere(ctx context.Context) string {
 	return trunk.ShortRef(t.branch)
 }
 
-// made is how many of the branch's newest commits have all of the loop's; 0 if that is not known. In a prompt loop
-// agents' own commits belong to it.
+// made is how many of the branch's newest commits have all of the loop's; 0 if that is not known.
 func (t *mainline) made(ctx context.Context) int {
 	head, err := t.head(ctx)
 	if err != nil || head == "" || len(t.Links) == 0 || t.Links[0].Head == "" {
@@ -231,7 +215,7 @@ func (t *mainline) made(ctx context.Context) int {
 	ours := slices.IndexFunc(all, func(c gitops.ChainLink) bool {
 		return slices.Contains(c.Trailers["Descartes-Loop"], t.run.state.ID)
 	})
-	if err == nil && t.run.state.Kind == store.KindTag && ours > 0 {
+	if err == nil && ours > 0 {
 		all = all[ours:]
 	}
 	return len(all)
@@ -266,9 +250,6 @@ func (t *mainline) fold(ctx context.Context, ln *lane, list []trunk.Candidate) (
 // the last. done says that an attempt's checks have already passed on the state.
 func (t *mainline) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result,
 	err error) {
-	if t.unchecked {
-		return verify.Result{Passed: true}, nil
-	}
 	var whens []verify.When
 	alone := !done
 	t.run.say(func() {
@@ -333,9 +314,8 @@ func (t *mainline) whens(units []string) []verify.When {
 }
 
 // commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the
-// commits go to a branch aside. own is the tip of the agent's own commits, which become the branch's if they are still
-// on top of it, or "". files, which may be nil, is what the commit has of files that others write too.
-func (t *mainline) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string,
+// commits go to a branch aside. files, which may be nil, is what the commit has of files that others write too.
+func (t *mainline) commit(ctx context.Context, ln *lane, wave gitops.Wave,
 	files func() map[string][]byte) (c gitops.Commit, err error) {
 	repo := t.run.tools.Repo
 	for try := 0; ; try++ {
@@ -347,9 +327,6 @@ func (t *mainline) commit(ctx context.Context, ln *lane, wave gitops.Wave, own s
 			return c, err
 		}
 		units, at := slices.Clone(t.Units), head
-		if own != "" && repo.LeadsTo(ctx, own, head) {
-			at = own
-		}
 		if repo.ByGit() != "" || t.run.tools.Here { // who makes it reads the files
 			base, err := repo.CommitTree(at)
 			if err == nil {
@@ -429,19 +406,11 @@ func (t *mainline) finish(ctx context.Context) error {
 		if err != nil || head == "" {
 			return err
 		}
-		if _, next, err := t.run.tools.Repo.History(ctx, commit, head, t.longest()); err != nil || !next {
+		if _, next, err := t.run.tools.Repo.History(ctx, commit, head, 2); err != nil || !next {
 			return err
 		}
 		return t.advance(ctx, head, commit, true)
 	})
-}
-
-// longest is how many commits one publication may consist of, its base included.
-func (t *mainline) longest() int {
-	if t.run.state.Kind == store.KindTag {
-		return 2
-	}
-	return trunk.LookBack // an agent's own
 }
 
 // resume takes in what happened to the branch while no process ran the loop: commits that the dead loop made and did
@@ -505,11 +474,9 @@ func (t *mainline) catchUp(ctx context.Context, ln *lane, head string) error {
 	}
 	fate := trunk.Fate{Conflicts: m.Met}
 	if len(m.Met) > 0 {
-		if back, err := t.putBack(ctx, &fate, head, m.Has); back || err != nil {
-			return cmp.Or(err, t.backOut(ctx, head, m.Has), errPutBack)
-		}
+		return cmp.Or(t.putBack(ctx, &fate, head, m.Has), t.backOut(ctx, head, m.Has), errPutBack)
 	}
-	if len(m.Met) == 0 && m.Tree != m.Base {
+	if m.Tree != m.Base {
 		res, err := t.verify(ctx, ln, m.Tree, []string{"what was committed meanwhile"}, false)
 		if err != nil {
 			return err
@@ -634,7 +601,7 @@ func (t *mainline) drop(ctx context.Context, unit string) error {
 func (t *mainline) apart(ctx context.Context, fate *trunk.Fate) error {
 	return &apartError{&gitops.RefusedError{
 		Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
-		Hint:   t.run.tools.Repo.Merging(ctx, cmp.Or(t.kept, t.Ref)) + ", then resume the run"}}
+		Hint:   t.run.tools.Repo.Merging(ctx, t.Ref) + ", then resume the run"}}
 }
 
 type apartError struct{ refused *gitops.RefusedError }

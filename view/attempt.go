@@ -182,7 +182,8 @@ func (a *Attempt) Failed() bool {
 		return false
 	}
 	r := a.Result
-	return a.Verdict == journal.Retry || r != nil && (r.End != journal.EndFinished || len(a.Checks) > 0 && !r.Passed)
+	return a.Verdict == journal.Retry || r != nil && (r.End != journal.EndFinished || r.Refused ||
+		len(a.Checks) > 0 && !r.Passed)
 }
 
 // Story is what became of a run of an iteration, for a report.

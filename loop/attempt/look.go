@@ -28,9 +28,11 @@ func Looks() []Look {
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
 		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
-		{Name: "review", On: func(in *Input) bool { return in.Review != nil }, At: review},
+		reviewLook,
 	}
 }
+
+var reviewLook = Look{Name: "review", On: func(in *Input) bool { return in.Review != nil }, At: review}
 
 // Objection is why a look does not let a verified attempt pass.
 type Objection struct {
@@ -168,26 +170,40 @@ func (a *run) looks(ctx context.Context) error {
 		if !look.On(a.in) {
 			continue
 		}
-		s := &Subject{Runner: a.Runner, Workspace: a.ws, Input: a.in, Result: r, run: a,
-			looked: &Looked{Name: look.Name}}
-		began := time.Now()
-		objection, err := look.At(ctx, s)
-		stopped := errors.Is(err, context.Canceled) && ctx.Err() != nil || errors.Is(err, ErrRunEnds)
-		if err != nil && !stopped {
-			return fmt.Errorf("%s: %w", look.Name, err)
-		}
-		s.looked.Took, s.looked.Objects = time.Since(began), objection != nil && !stopped
-		r.Looks = append(r.Looks, *s.looked)
-		switch {
-		case stopped:
-			r.Verdict, r.Reason = verify.Cancelled, look.Name+" was cancelled"
-			return nil
-		case objection != nil:
-			a.object(look.Name, objection)
-			return nil
+		if ends, err := a.look(ctx, look); ends || err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// look runs one look, and reports whether it is the last: it objects, or was stopped.
+func (a *run) look(ctx context.Context, look Look) (last bool, err error) {
+	r := &a.res
+	s := &Subject{Runner: a.Runner, Workspace: a.ws, Input: a.in, Result: r, run: a, looked: &Looked{Name: look.Name}}
+	began := time.Now()
+	objection, err := look.At(ctx, s)
+	stopped := errors.Is(err, context.Canceled) && ctx.Err() != nil || errors.Is(err, ErrRunEnds)
+	if err != nil && !stopped {
+		return true, fmt.Errorf("%s: %w", look.Name, err)
+	}
+	s.looked.Took, s.looked.Objects = time.Since(began), objection != nil && !stopped
+	r.Looks = append(r.Looks, *s.looked)
+	switch {
+	case stopped:
+		r.Verdict, r.Reason = verify.Cancelled, look.Name+" was cancelled"
+	case objection != nil:
+		a.object(look.Name, objection)
+	}
+	return stopped || objection != nil, nil
+}
+
+// Reviewed has only the review look at what an attempt made and its checks passed.
+func (r *Runner) Reviewed(ctx context.Context, ws Workspace, in Input, made Result,
+	observe func(*Step) error) (Result, error) {
+	a := &run{Runner: r, ws: ws, in: &in, observe: observe, res: made}
+	_, err := a.look(ctx, reviewLook)
+	return a.res, err
 }
 
 func (a *run) object(by string, o *Objection) {

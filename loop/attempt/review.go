@@ -182,7 +182,7 @@ func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from,
 // review asks a second agent for its opinion. What it cannot decide becomes a question for a person.
 func review(ctx context.Context, s *Subject) (*Objection, error) {
 	r := s.Input.Review
-	if r.Claims && !claims(&s.Result.Agent) {
+	if r.Claims && !Claims(&s.Result.Agent) {
 		return nil, nil
 	}
 	o := r.Opinion
@@ -219,8 +219,8 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 // signal is the line in a gate's block with which the agent says that everything is done.
 var signal = lazyregexp.New(`(?mi)^\W*EXIT_SIGNAL\W+true\b`)
 
-// claims reports whether an agent says that everything is done.
-func claims(r *agent.Result) bool { return r.Complete || signal.MatchString(r.Final) }
+// Claims reports whether an agent says that everything is done.
+func Claims(r *agent.Result) bool { return r.Complete || signal.MatchString(r.Final) }
 
 // Review asks a second agent about the difference between two trees, in a prepared workspace that holds the second.
 func (r *Runner) Review(ctx context.Context, ws Workspace, in Input, from, to gitops.Tree,

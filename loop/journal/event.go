@@ -245,6 +245,7 @@ type Exit struct {
 	Code     int        `json:"code"`            // exit status of the agent, of verify, or at a run's end of the loop
 	Signal   int        `json:"signal,omitempty"`
 	TimedOut bool       `json:"timed_out,omitempty"`
+	Refused  bool       `json:"refused,omitempty"` // of an iteration: git, or a hook, refused its commit
 	Until    *time.Time `json:"until,omitempty"`
 	Seconds  float64    `json:"seconds,omitempty"`
 }

@@ -19,7 +19,7 @@ import (
 // metElsewhere takes in the limits that other runs met and this one does not know.
 func (r *Run) metElsewhere() (met bool, err error) {
 	now := r.tools.Now().Round(0)
-	for _, name := range r.machine.Names {
+	for _, name := range r.machine.Among() {
 		record, found, err := r.tools.Accounts.Look(name, now)
 		if err != nil {
 			return met, r.warnOnce(err.Error())
@@ -41,9 +41,9 @@ func (r *Run) metElsewhere() (met bool, err error) {
 
 // rests is until when an account must rest after an agent that ended like this. A limit is noted for other runs that
 // use the same account.
-func (r *Run) rests(with config.Choice, t *try) (*time.Time, error) {
-	now, res := r.tools.Now().Round(0), t.res.Agent
-	until := loop.Rest(r.book.history.Providers.Get(with.Backend), res, now)
+func (r *Run) rests(with config.Choice, res *agent.Result) (*time.Time, error) {
+	now := r.tools.Now().Round(0)
+	until := loop.Rest(r.book.history.Providers.Get(with.Backend), *res, now)
 	if res.End == agent.Limited {
 		reset := res.Until.Round(0)
 		if reset.Before(now) {
@@ -105,7 +105,7 @@ func (r *Run) waitsFor(until time.Time) error {
 	}
 	r.told.waits = until
 	name, limited := "", false
-	for _, one := range r.machine.Names {
+	for _, one := range r.machine.Among() {
 		if limited = r.machine.Accounts.Until(one).Equal(until); limited || r.machine.Accounts.Rest(one).Equal(until) {
 			name = one
 			break
@@ -127,7 +127,7 @@ func (r *Run) waitsFor(until time.Time) error {
 func (r *Run) usedUp() loop.Outcome {
 	out := loop.Outcome{Ending: journal.QuotaUsedUp}
 	first, now := "", r.tools.Now()
-	for _, name := range r.machine.Names {
+	for _, name := range r.machine.Among() {
 		until := r.machine.Accounts.Until(name)
 		if until.After(now) && (first == "" || until.Before(out.Until)) {
 			first, out.Until = name, until
@@ -157,7 +157,7 @@ func (r *Run) usedUp() loop.Outcome {
 // nobodyCan is how a run ends that has no account left to ask.
 func (r *Run) nobodyCan() loop.Outcome {
 	out := loop.Outcome{Ending: journal.AgentUnusable}
-	for _, name := range r.machine.Names {
+	for _, name := range r.machine.Among() {
 		p := r.book.history.Providers.Get(name)
 		why := "the agent cannot be run: " + p.Unusable
 		if p.Unusable == "" {
@@ -180,7 +180,7 @@ const clearedLeast = time.Minute
 // and he resumes a run that gave up.
 func (r *Run) cleared() bool {
 	now := r.tools.Now().Round(0)
-	for _, name := range r.machine.Names {
+	for _, name := range r.machine.Among() {
 		until := r.machine.Accounts.Until(name)
 		if until.Sub(now) <= clearedLeast {
 			continue

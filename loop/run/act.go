@@ -32,8 +32,14 @@ func (r *Run) begin(a prompt.Action) error {
 	switch a.Do {
 	case prompt.Iterate:
 		return r.iterate(a)
+	case prompt.Baseline:
+		return r.baseline()
 	case prompt.Check:
 		return r.check()
+	case prompt.Review:
+		return r.review(a.Account)
+	case prompt.Last:
+		return r.last()
 	case prompt.Deliver:
 		return r.deliver()
 	case prompt.Ask:
@@ -205,7 +211,6 @@ func (r *Run) judgedBy(t *try) {
 	t.in.Checks = checks(r.job, t.it, r.book.history, r.tools.Redact.Text)
 	// what earlier iterations did to the checks counts, committed or not
 	t.in.Base = cmp.Or(r.first(), t.base)
-	t.in.Review = review(r.job, t)
 }
 
 // costSoFar is the loop's cost so far; nil if unknown.
@@ -226,7 +231,7 @@ func (r *Run) agentEnded(t *try) error {
 	}
 	t.question = asksPerson(t, asked)
 	left.Said.Question = t.question != ""
-	until, err := r.rests(with, t)
+	until, err := r.rests(with, &t.res.Agent)
 	if err != nil {
 		return err
 	}
@@ -240,7 +245,11 @@ func (r *Run) agentEnded(t *try) error {
 	r.ends.failure = r.job.Rules.Fails(t.it)
 	line := agentLine(t, with)
 	line.Ref = t.kept.ref
-	if err := r.happened(prompt.AgentEnded{Left: left}, loop.WithNotes(line)...); err != nil {
+	lines := loop.WithNotes(line)
+	if left.Undid {
+		lines = append([]*journal.Event{r.undid(t)}, lines...)
+	}
+	if err := r.happened(prompt.AgentEnded{Left: left}, lines...); err != nil {
 		return err
 	}
 	if r.ends.full {
@@ -249,15 +258,21 @@ func (r *Run) agentEnded(t *try) error {
 	return r.settled()
 }
 
+// undid says that a try's work is not taken.
+func (r *Run) undid(t *try) *journal.Event {
+	return warning(t.unit(), fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", t.Number,
+		t.res.Work.TookBack, r.place.iterationRef(t.Number)))
+}
+
 // check has the work at hand checked.
 func (r *Run) check() error {
 	if err := r.happened(prompt.CheckStarted{}); err != nil {
 		return err
 	}
-	t, ctx, p, job, usd, mask := r.at, r.asks.now, r.place, r.job, r.book.history.Cost.USD, r.tools.Redact.Bytes
+	t, ctx, p, with := r.at, r.asks.now, r.place, r.aids()
 	r.judgedBy(t)
 	r.start(func() func() error {
-		c, err := check(ctx, p, job, t, usd, mask, r.tell)
+		c, err := check(ctx, p, t, with)
 		return func() error {
 			if err := errors.Join(r.notes(), r.broke(err)); err != nil || r.machine.Halt.Broken != "" {
 				return err

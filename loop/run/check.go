@@ -31,29 +31,32 @@ type checked struct {
 
 // check merges a try's work onto the branch's tip and runs its checks there. Where nothing was committed meanwhile that
 // is the slot as the agent left it.
-func check(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float64,
-	mask func([]byte) []byte, tell func(*attempt.Step) error) (c checked, err error) {
+func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err error) {
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	tip := t.tip
+	tip, job := t.tip, with.job
 	if p.kind != prompt.Folder {
 		if met, err := merged(gctx, p, t); err != nil || met != nil {
 			return checked{verdict: prompt.Clashed, clash: met}, err
 		}
 	}
 	before, commits := t.res.Work.After, t.res.Work.Commits
-	if t.res, err = p.runner.Judge(ctx, p.ws, t.in, t.res, tell); err != nil {
+	if t.res, err = p.runner.Judge(ctx, p.ws, t.in, t.res, with.tell); err != nil {
 		return c, err
 	}
 	t.res.Work.Commits = cmp.Or(t.res.Work.Commits, commits) // those of a slot that was prepared for the check are older
-	if v := t.res.Verify; v != nil && v.Cancelled || t.res.Verdict == verify.Cancelled &&
-		t.res.Agent.End == agent.Finished { // it says nothing about the work
+	if !t.wasCut() {
+		if err := withoutOurs(gctx, p, job, t); err != nil {
+			return c, err
+		}
+		if err := inClone(ctx, p, t, with); err != nil {
+			return c, err
+		}
+	}
+	if t.wasCut() { // it says nothing about the work
 		return checked{verdict: prompt.Cancelled}, nil
 	}
-	if err := withoutOurs(gctx, p, job, t); err != nil {
-		return c, err
-	}
-	if err := facts(job, t, usd); err != nil {
+	if err := facts(job, t, with.usd); err != nil {
 		return c, err
 	}
 	c.Failure = job.Rules.Fails(t.it)
@@ -66,9 +69,15 @@ func check(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *floa
 	c.notes = append(c.notes, t.notes...)
 	t.notes = nil
 	if (t.res.Work.After != before || t.tip != tip) && p.kind != prompt.Folder {
-		err = keepWork(gctx, p, job, t, "checked", mask)
+		err = keepWork(gctx, p, job, t, "checked", with.redact.Bytes)
 	}
 	return c, err
+}
+
+// wasCut reports whether the checks of the try came to no end.
+func (t *try) wasCut() bool {
+	v := t.res.Verify
+	return v != nil && v.Cancelled || t.res.Verdict == verify.Cancelled && t.res.Agent.End == agent.Finished
 }
 
 // merged brings a try's work onto the branch's tip, where that has moved or the slot has something else.

@@ -29,9 +29,10 @@ type endings struct {
 	refused  error        // by git, of a commit
 	apart    string       // why the user's tree did not take the work
 	clash    *gitops.RefusedError
-	message  string // of a full disk
-	full     bool   // the disk
-	err      error  // that left an action without a result
+	message  string        // of a full disk
+	full     bool          // the disk
+	err      error         // that left an action without a result
+	whole    *loop.Outcome // of checks of the untouched tree, or of the end, that fail
 }
 
 // outcome is how the run ends, in words.
@@ -79,6 +80,8 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 			r.machine.Rows.Crashes.InRow(), r.lastReason())}
 	case prompt.NobodyCan:
 		return r.nobodyCan()
+	case prompt.BaseFails, prompt.LastFails:
+		return *r.ends.whole
 	case prompt.AgentFails, prompt.TestsFail, prompt.NoPlan:
 		if r.ends.lacks != nil && a.Why == prompt.NoPlan {
 			return *r.ends.lacks
@@ -227,10 +230,8 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	out := r.outcome(&a)
 	var lines []*journal.Event
-	if owed := r.machine.Then.Owed; owed != (prompt.Try{}) && r.place.kind == prompt.Branch {
-		lines = append(lines, warning(journal.Unit{Iteration: r.book.history.Iteration},
-			"what was done since the last commit was not verified and is in no commit: it is kept as "+
-				r.place.iterationRef(owed.Number)+", and resuming the run continues from it"))
+	if text := r.owed(ctx); text != "" {
+		lines = append(lines, warning(journal.Unit{Iteration: r.book.history.Iteration}, text))
 	}
 	if r.ends.apart != "" && a.Why == prompt.IsApart {
 		lines = append(lines, warning(r.unit(), r.ends.apart+"; to bring it here: "+out.Merging))
@@ -291,6 +292,29 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 		err = out.Err
 	}
 	return out, err
+}
+
+// owed says where the work is that did not pass, or "".
+func (r *Run) owed(ctx context.Context) string {
+	owed, p := r.machine.Then.Owed, r.place
+	if owed == (prompt.Try{}) || p.kind == prompt.Folder {
+		return ""
+	}
+	ref := p.tryRef(owed)
+	if at, err := p.repo.RefCommit(p.iterationRef(owed.Number)); err == nil {
+		if last, err := p.repo.RefCommit(ref); err == nil && at == last {
+			ref = p.iterationRef(owed.Number)
+		}
+	}
+	const kept, on = "it is kept as ", ", and resuming the run continues from it"
+	switch {
+	case r.machine.Rows.Cause == prompt.ByGit:
+		return "what was done since the last commit is in no commit: " + kept + ref + on
+	case p.kind == prompt.Branch:
+		return "what was done since the last commit was not verified and is in no commit: " + kept + ref + on
+	}
+	return "what was done last was not verified and is not in your tree: " + kept + ref + on + "; to bring it here: " +
+		p.repo.Taking(ctx, ref)
 }
 
 // commits is how many of the branch's newest commits have all of the run's; 0 if that is not known.

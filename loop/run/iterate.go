@@ -42,6 +42,8 @@ type try struct {
 	res   attempt.Result
 	kept  kept
 	notes []string // for people, not told yet
+
+	answers []attempt.Known // of reviewers, to what is not judged yet
 	// that a person has to answer before another agent is asked, or ""
 	question string
 }
@@ -75,7 +77,10 @@ type words struct {
 // prepare makes the place and the text ready for a try. An outcome says what it would need and is not there.
 func prepare(ctx context.Context, p *place, job *loop.PromptJob, t *try, w words,
 	shown bool) (*loop.Outcome, error) {
-	var err error
+	err := p.takeBranch(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if t.ground, err = p.prepare(ctx, t.from, t.since, t.in.Log); err != nil {
 		return nil, err
 	}
@@ -202,31 +207,6 @@ func checks(job *loop.PromptJob, it *loop.Iteration, history *journal.State, mas
 	return list
 }
 
-// review is what another agent is asked about a try: in plan and build of each that changed something, in a prompt loop
-// when the agent says that everything is done, then of all the loop's work. nil asks nobody.
-func review(job *loop.PromptJob, t *try) *attempt.Review {
-	c := &job.Config
-	if c.Reviews() == "" || t.base == "" {
-		return nil
-	}
-	r := &attempt.Review{Opinion: specbuild.Opinion{Ask: c.Review.Prompt}, Team: c.Review.Team}
-	for _, one := range c.Reviewers() {
-		r.Among = append(r.Among, attempt.With(one))
-	}
-	if r.Claims = job.Kind == store.KindPrompt; !r.Claims {
-		r.From = t.base
-	}
-	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", t.Number), Text: t.in.Prompt}
-	_, criteria := loop.Deciding(job.Gate).(*gate.Criteria)
-	for _, k := range c.Criteria {
-		if k.Command == "" && criteria { // commands decide about the others
-			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
-		}
-	}
-	r.Opinion.Tasks = []specbuild.Reviewed{what}
-	return r
-}
-
 // made runs a try's agent, and keeps what it left under the try's ref before anybody hears of its end.
 func made(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float64,
 	mask func([]byte) []byte, tell func(*attempt.Step) error) (err error) {
@@ -249,11 +229,14 @@ func made(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float
 			}
 		}
 	}
-	if err := keepWork(gctx, p, job, t, "made", mask); err != nil || t.res.Agent.End == agent.Finished {
+	if err := keepWork(gctx, p, job, t, "made", mask); err != nil || t.checkable() {
 		return err
 	}
-	return facts(job, t, usd) // nothing is checked
+	return facts(job, t, usd)
 }
+
+// checkable reports whether the agent left something to check.
+func (t *try) checkable() bool { return t.res.Agent.End == agent.Finished && t.res.Work.TookBack == "" }
 
 // keepWork keeps the work of a try as it is now.
 func keepWork(ctx context.Context, p *place, job *loop.PromptJob, t *try, why string, mask func([]byte) []byte) error {
@@ -287,13 +270,14 @@ const leftTrailer = "Descartes-Left"
 
 // left is what an agent left, as the commit that keeps its work has it.
 type left struct {
-	Machine prompt.Left
-	Detail  *journal.Detail
+	Machine  prompt.Left
+	Detail   *journal.Detail
+	TookBack string `json:",omitempty"`
 }
 
 func leftOf(job *loop.PromptJob, t *try) left {
 	with := config.Choice{Backend: t.in.Backend, Model: t.in.Model}
-	return left{Machine: machineLeft(job, t), Detail: agentLine(t, with).Detail}
+	return left{Machine: machineLeft(job, t), Detail: agentLine(t, with).Detail, TookBack: t.res.Work.TookBack}
 }
 
 // agentLine is the line of an agent's end.
@@ -307,14 +291,17 @@ func agentLine(t *try, with config.Choice) *journal.Event {
 func machineLeft(job *loop.PromptJob, t *try) prompt.Left {
 	r := &t.res.Agent
 	l := prompt.Left{Verdict: verdictOf(r), Changed: t.changed() || t.res.Work.Named.Changed(), Bytes: int(r.Bytes),
-		Until: r.Until}
+		Until: r.Until, Idle: r.Idle, Undid: t.res.Work.TookBack != ""}
 	l.Said = prompt.Said{Promise: r.Complete || gate.Promised(r.Final, job.Config.CompletionPromise),
-		Blocked: r.Blocked != "", Question: r.Question != ""}
+		Signal: attempt.Claims(r), Blocked: r.Blocked != "", Question: r.Question != ""}
 	for _, n := range t.it.Facts.Edits {
 		l.Edits = max(l.Edits, n)
 	}
-	if l.Verdict != prompt.Passed {
+	switch {
+	case l.Verdict != prompt.Passed:
 		l.Error = signature(cmp.Or(r.Reason, string(r.End)))
+	case l.Undid:
+		l.Error = signature(t.res.Work.TookBack)
 	}
 	if r.Cost != nil && r.Cost.USD != nil {
 		l.USD = *r.Cost.USD

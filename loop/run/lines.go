@@ -20,6 +20,10 @@ type carried struct {
 // kinds are the machine's events by their names in the journal.
 var kinds = map[string]func(json.RawMessage) (prompt.Event, error){
 	"Resumed":         kind[prompt.Resumed],
+	"BaselineStarted": kind[prompt.BaselineStarted],
+	"BaselineEnded":   kind[prompt.BaselineEnded],
+	"LastStarted":     kind[prompt.LastStarted],
+	"LastEnded":       kind[prompt.LastEnded],
 	"Started":         kind[prompt.Started],
 	"Unprepared":      kind[prompt.Unprepared],
 	"AgentEnded":      kind[prompt.AgentEnded],

@@ -17,7 +17,8 @@ func TestLinesCarryEvents(t *testing.T) {
 		Said: prompt.Said{Promise: true, Question: true}}
 	events := []prompt.Event{
 		prompt.Resumed{Limits: prompt.Limits{Iterations: 3}, Yes: true, Left: &left, Number: 2},
-		prompt.Started{Try: prompt.Try{Number: 1, Try: 2}, Account: "a"},
+		prompt.BaselineStarted{}, prompt.BaselineEnded{Verdict: prompt.Failed}, prompt.LastStarted{},
+		prompt.LastEnded{Verdict: prompt.Passed}, prompt.Started{Try: prompt.Try{Number: 1, Try: 2}, Account: "a"},
 		prompt.Unprepared{Why: prompt.NoPlan}, prompt.AgentEnded{Left: left}, prompt.CheckStarted{},
 		prompt.CheckEnded{Verdict: prompt.Failed, Found: prompt.Found{Error: "x", Replan: true}},
 		prompt.ReviewStarted{Account: "b"}, prompt.Reviewed{Opinion: prompt.Opinion{Verdict: prompt.Passed, USD: 1}},

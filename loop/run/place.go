@@ -5,18 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
-	"descartes/internal/plainfile"
 	"descartes/internal/safename"
 	"descartes/loop"
 	"descartes/loop/attempt"
-	"descartes/loop/store"
+	"descartes/loop/lab"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 )
@@ -32,8 +30,14 @@ type place struct {
 	branch string       // ref that receives the commits; "" for a detached HEAD
 	named  []string     // files that every attempt has as the user has them
 	made   bool         // the branch was asked for by name: that it is not checked out is no news
+	takes  string       // the branch that is made, or brought up to date, before the first try; "" for none
 	inTree func(ctx context.Context, do func() error) error
+	pool   *workspace.Pool                      // nil: a folder
+	open   func(*workspace.Slot) (seats, error) // what works in a slot
+	bench  *lab.Lab                             // for looks that run commands on trees; nil: none does
+	clones bool                                 // what passed beside files that a clone lacks is checked without them
 	seats
+	checker *seats // in the check slot; nil while nothing needed one
 
 	holds  prompt.Try // whose files the slot has; zero: nobody's
 	strays bool       // it was said that the branch is not checked out any more
@@ -41,7 +45,6 @@ type place struct {
 
 // seats are the slot and what works in it.
 type seats struct {
-	pool   *workspace.Pool // nil: a folder
 	slot   *workspace.Slot // nil: a folder
 	ws     loop.Workspace
 	runner *attempt.Runner
@@ -89,34 +92,86 @@ func (p *place) aside() string { return "refs/heads/descartes/" + safename.Of(p.
 func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // take opens the slot with a number, or with 0 the first free one; false if another run has it.
-func (p *place) take(ctx context.Context, t *loop.Tools, home store.Home, number int) (bool, error) {
+func (p *place) take(ctx context.Context, number int) (bool, error) {
 	slot, err := p.pool.Take(ctx, number)
 	if slot == nil || err != nil {
 		return false, err
 	}
-	dir := home.SlotFiles(t.Pool, p.id, slot.Number)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return false, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close())
-	}
-	a, v, end, err := t.Slot(slot, dir)
-	if err != nil {
-		return false, errors.Join(err, slot.Close())
-	}
-	p.slot, p.ws = slot, slot
-	p.runner = &attempt.Runner{Agent: a, Verify: v, Redact: t.Redact, Dir: dir, Looks: t.Looks, Repo: p.repo}
-	p.end = func() error { return errors.Join(end(), plainfile.RemoveAll(dir), slot.Close()) }
-	return true, nil
+	p.seats, err = p.open(slot)
+	return err == nil, err
 }
 
-// close ends the processes of the slot and releases it.
-func (p *place) close() error {
-	if p.end == nil {
+// alone is where a tree is checked as a fresh clone has it: where tries are made, if their slot has nothing that a
+// check slot lacks, else in a check slot, which is taken when it is first needed. Where that leads back into the user's
+// tree, or nobody asks for it, the try's slot has to do.
+func (p *place) alone(ctx context.Context, note func(string) error) (*seats, error) {
+	if p.checker != nil {
+		return p.checker, nil
+	}
+	if !p.clones || p.slot == nil {
+		return &p.seats, nil
+	}
+	beside, err := p.slot.Beside(ctx)
+	if err != nil || len(beside) == 0 {
+		return &p.seats, err
+	}
+	slot, err := p.pool.TakeCheck(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.open(slot)
+	if err != nil {
+		return nil, err
+	}
+	p.checker = &s
+	_, err = s.ws.Prepare(ctx, workspace.Start{})
+	if why := workspace.LeadsBack(err); why != "" {
+		p.checker, p.clones = nil, false
+		if err := s.end(); err != nil {
+			return nil, err
+		}
+		return &p.seats, note("no check slot, so commits are checked where agents worked: " + why)
+	}
+	return p.checker, err
+}
+
+// of is what works in a slot.
+func (p *place) of(slot *workspace.Slot) *seats {
+	if p.checker != nil && p.checker.slot == slot {
+		return p.checker
+	}
+	return &p.seats
+}
+
+// close ends the processes of the slots and releases them.
+func (p *place) close() (err error) {
+	for _, s := range []*seats{&p.seats, p.checker} {
+		if s != nil && s.end != nil {
+			err = errors.Join(err, s.end())
+		}
+	}
+	if p.bench != nil {
+		err = errors.Join(err, p.bench.Close())
+	}
+	return err
+}
+
+// takeBranch makes the branch that a person asked for, or brings it up to what is checked out.
+func (p *place) takeBranch(ctx context.Context) error {
+	if p.takes == "" {
 		return nil
 	}
-	return p.end()
+	if err := p.inTree(ctx, func() error { return p.repo.TakeBranch(ctx, p.takes, false, nil) }); err != nil {
+		return gitErr("take the branch "+p.takes, err)
+	}
+	if err := p.makeBranch(ctx, "refs/heads/"+p.takes); err != nil {
+		return err
+	}
+	p.takes = ""
+	return nil
 }
 
-// head is the commit of the branch.
+// head is the commit of the branch, or what a branch begins with that is not made yet.
 func (p *place) head(ctx context.Context) (string, error) {
 	head, err := p.repo.Head(ctx)
 	if err != nil {
@@ -128,6 +183,9 @@ func (p *place) head(ctx context.Context) (string, error) {
 	at, err := p.repo.RefCommit(p.branch)
 	if err != nil {
 		return "", gitErr("read the branch", err)
+	}
+	if at == "" && p.takes != "" {
+		return head.Hash, nil
 	}
 	if at == "" {
 		return "", gitErr("read the branch", &gitops.RefusedError{Reason: "the branch " + shortRef(p.branch) +

@@ -88,9 +88,9 @@ func (r *Run) look(ctx context.Context) (rest remains, t *try, err error) {
 }
 
 // again makes the try at hand anew, from the journal and from its ref.
-func (r *Run) again(ctx context.Context) (*try, error) {
+func (r *Run) again(ctx context.Context) (t *try, err error) {
 	p, at := r.place, r.machine.At
-	t := r.newTry(at.Try, at.From, at.Plans)
+	t = r.newTry(at.Try, at.From, at.Plans)
 	t.began = r.tools.Now()
 	a := r.book.history.Attempt(journal.Key{Iteration: at.Try.Number, Number: at.Try.Try})
 	if a == nil || a.Begin == nil {
@@ -100,6 +100,9 @@ func (r *Run) again(ctx context.Context) (*try, error) {
 		t.since = t.began
 	}
 	t.in.Backend, t.in.Model = a.Backend, a.Model
+	if t.in.Prompt, err = loop.IterationPrompt(r.home, r.tools.Pool, r.book.state, a); err != nil {
+		return t, err
+	}
 	t.base = gitops.Tree(a.Begin.Tree)
 	t.before = gitops.Tree(cmp.Or(a.Begin.Base, a.Begin.Tree))
 	t.tip, t.stand.Head = a.Begin.Commit, gitops.Head{Branch: a.Begin.Branch, Hash: a.Begin.Commit}
@@ -326,7 +329,12 @@ func (r *Run) resumed(rest remains, t *try) error {
 	}
 	if r.at = t; t != nil && rest.left != nil {
 		e.Left = &rest.left.Machine
-		t.res.Agent = resultOf(rest.left.Detail)
+		t.res.Agent, t.res.Work.TookBack = resultOf(rest.left.Detail), rest.left.TookBack
+		r.voice.facts = gate.Facts{Iteration: t.Number, Final: t.res.Agent.Final, Now: r.tools.Now(),
+			Err: cmp.Or(t.res.Work.TookBack, t.res.Agent.Reason)}
+		if e.Left.Undid {
+			lines = append(lines, r.undid(t))
+		}
 		told := &journal.Event{Type: journal.AgentFinished, Unit: t.unit(), Reason: "", Detail: rest.left.Detail}
 		lines = append(lines, told)
 	}
@@ -336,13 +344,13 @@ func (r *Run) resumed(rest remains, t *try) error {
 	if t != nil && r.machine.Stage == prompt.Running && rest.left == nil {
 		t.res.Agent = agent.Result{End: agent.Cancelled}
 	}
-	if e.Landed {
-		r.voice.facts = gate.Facts{Iteration: t.Number, Final: t.res.Agent.Final, Now: r.tools.Now(),
+	if e.Landed || r.hasPassed() {
+		t.it.Facts = gate.Facts{Iteration: t.Number, Final: t.res.Agent.Final, Now: r.tools.Now(),
 			Verify: &gate.Check{Passed: true}}
 		for _, c := range t.res.Work.Changed {
-			r.voice.facts.Changed = append(r.voice.facts.Changed, c.Path)
+			t.it.Facts.Changed = append(t.it.Facts.Changed, c.Path)
 		}
-		t.res.Verify = &verify.Result{Passed: true}
+		r.voice.facts, t.res.Verify = t.it.Facts, &verify.Result{Passed: true}
 	}
 	// the first line carries the event: a run that is folded again begins with it
 	if err := errors.Join(r.happenedOn(0, e, lines...), r.raise()); err != nil {
@@ -352,6 +360,15 @@ func (r *Run) resumed(rest remains, t *try) error {
 		return err
 	}
 	return r.book.save()
+}
+
+// hasPassed reports whether the checks of the try at hand passed, and it is not yet where it belongs.
+func (r *Run) hasPassed() bool {
+	switch r.machine.Stage {
+	case prompt.Checked, prompt.Reviewing, prompt.Ready, prompt.Delivering:
+		return true
+	}
+	return false
 }
 
 // raiseGate gives the criteria gate the limits that are new in the settings. A higher limit answers what it stopped

@@ -3,9 +3,11 @@
 //
 //	run.go       Run: one loop that applies events, asks what is next, starts it, waits
 //	start.go     ids, locks, the journal folded; recover.go: what git says of a run that was killed (Resumed)
+//	whole.go     the untouched tree, and what is done, are checked
 //	iterate.go   an agent works                 check.go     its work is merged onto the tip and checked
-//	deliver.go   a commit, or the user's tree   ask.go       a person, a pre-check
-//	end.go       how the run ends, in words     requests.go  what people and signals ask
+//	review.go    another agent judges it        ask.go       a person, a pre-check
+//	deliver.go   a commit, or the user's tree   end.go       how the run ends, in words
+//	requests.go  what people and signals ask
 //	lines.go     the machine's events as lines of the journal; say.go: what people want to know beside them
 //	place.go     the slot, its refs, the branch; book.go: journal and state file; gate.go: the gate
 //
@@ -35,6 +37,7 @@ import (
 
 	"descartes/agent/quota"
 	"descartes/gitops"
+	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
@@ -76,10 +79,34 @@ type told struct {
 	gate    json.RawMessage // the gate's state in the journal
 }
 
-// report is a step of an attempt, to be written before it goes on.
+// report is what an action says while it goes on: a step of an attempt, or lines. It is written before that.
 type report struct {
-	step *attempt.Step
-	done chan error
+	step  *attempt.Step
+	lines []*journal.Event
+	done  chan error
+}
+
+// aids are what an action has besides the place and the try: values as they are when it begins, and how it reports.
+type aids struct {
+	job    *loop.PromptJob
+	home   store.Home
+	redact *redact.Redactor
+	usd    *float64 // what the run cost so far; nil: unknown
+	tell   func(*attempt.Step) error
+	write  func(...*journal.Event) error
+}
+
+func (r *Run) aids() *aids {
+	return &aids{job: r.job, home: r.home, redact: r.tools.Redact, usd: r.book.history.Cost.USD, tell: r.tell,
+		write: func(lines ...*journal.Event) error { return r.reports(report{lines: lines}) }}
+}
+
+// note tells people something.
+func (a *aids) note(lines ...string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	return a.tell(&attempt.Step{Moment: attempt.Noted, Lines: lines})
 }
 
 // Run works until the run ends: closing soft lets what is under way finish, cancelling ctx interrupts it. Either way
@@ -116,7 +143,11 @@ func (r *Run) serve() error {
 		r.busy = false
 		return then()
 	case s := <-r.said:
-		s.done <- r.reported(s.step)
+		if s.step == nil {
+			s.done <- r.book.write(s.lines...)
+		} else {
+			s.done <- r.reported(s.step)
+		}
 		return nil
 	case <-r.asks.wake:
 	case <-r.asks.over:
@@ -132,10 +163,12 @@ func (r *Run) start(do func() (then func() error)) {
 }
 
 // tell reports a step from an action's goroutine.
-func (r *Run) tell(s *attempt.Step) error {
-	done := make(chan error, 1)
-	r.said <- report{s, done}
-	return <-done
+func (r *Run) tell(s *attempt.Step) error { return r.reports(report{step: s}) }
+
+func (r *Run) reports(s report) error {
+	s.done = make(chan error, 1)
+	r.said <- s
+	return <-s.done
 }
 
 // happened applies an event, writes it with what people want to know beside it, and announces it. Where the gate heard

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/loop"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/scheduler/prompt"
@@ -31,15 +33,21 @@ type world struct {
 	cfg   config.Config
 	agent func(n string) agent.Result // by the iteration's number
 	check func(n string) verify.Result
+	fs    atomicfile.FS
+	clock func() time.Time
+	tell  func(journal.Event) // nil: nobody
+	looks []attempt.Look
 	mu    sync.Mutex
 	asked []string // "number.try" of each agent, in order
-	lines []journal.Event
-	skip  time.Duration
+
+	prompts []string
+	lines   []journal.Event
+	skip    time.Duration
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), clock: time.Now}
 	w.cfg = config.Config{Prompt: "go", CompletionPromise: "COMPLETE", MaxIterations: 6, IterationContext: true}
 	w.cfg.Checks = []verify.Check{{Run: "check"}}
 	w.cfg.Backend.Type = "generic"
@@ -56,7 +64,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Now().Add(w.skip)
+	return w.clock().Add(w.skip)
 }
 
 func env(list []string, name string) (value string) {
@@ -75,6 +83,7 @@ func (p plays) Run(_ context.Context, r agent.Request) (agent.Result, error) {
 	n := env(r.Env, "DESCARTES_ITERATION")
 	p.w.mu.Lock()
 	p.w.asked = append(p.w.asked, n+"."+env(r.Env, "DESCARTES_ATTEMPT"))
+	p.w.prompts = append(p.w.prompts, r.Prompt)
 	p.w.mu.Unlock()
 	return p.w.agent(n), nil
 }
@@ -94,14 +103,17 @@ func (w *world) start(resume string) (*Run, error) {
 		w.t.Fatal(err)
 	}
 	job := &loop.PromptJob{Dir: w.dir, Kind: store.KindPrompt, Config: w.cfg, Gate: gate}
-	return Start(w.t.Context(), w.dir, job, loop.Tools{Agent: plays{w}, Verify: judges{w}, FS: atomicfile.OS(),
-		Now: w.now, Observe: w.hear}, loop.StartOptions{Command: "loop", Resume: resume})
+	return Start(w.t.Context(), w.dir, job, loop.Tools{Agent: plays{w}, Verify: judges{w}, FS: w.fs,
+		Now: w.now, Observe: w.hear, Looks: w.looks}, loop.StartOptions{Command: "loop", Resume: resume})
 }
 
 // hear follows the run; where it waits for an account the clock goes on.
 func (w *world) hear(e journal.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.tell != nil {
+		w.tell(e)
+	}
 	if w.lines = append(w.lines, e); e.Type == journal.LimitWaiting {
 		w.skip += time.Until(*e.Detail.Until) - w.skip + time.Second
 	}
@@ -110,15 +122,21 @@ func (w *world) hear(e journal.Event) {
 // play runs to the end.
 func (w *world) play(resume string, want journal.Ending) *Run {
 	w.t.Helper()
-	r, err := w.start(resume)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	out, err := r.Run(w.t.Context(), nil)
-	if err = errors.Join(err, r.Close()); err != nil || out.Ending != want {
+	r, out, err := w.run(resume)
+	if err != nil || out.Ending != want {
 		w.t.Fatalf("got %+v, %v, want %s", out, err, want)
 	}
 	return r
+}
+
+func (w *world) run(resume string) (*Run, loop.Outcome, error) {
+	w.t.Helper()
+	r, err := w.start(resume)
+	if err != nil {
+		return nil, loop.Outcome{}, err
+	}
+	out, err := r.Run(w.t.Context(), nil)
+	return r, out, errors.Join(err, r.Close())
 }
 
 func (w *world) journal(id string) []byte {
@@ -166,6 +184,52 @@ func TestRunJournalsEachEvent(t *testing.T) {
 	}
 }
 
+// The steps of an iteration, and the order in which they are told. Those of an attempt at a task are the same: see
+// package loop.
+func TestRunSteps(t *testing.T) {
+	t.Parallel()
+	said := agent.Result{End: agent.Finished, Final: "<promise>COMPLETE</promise>", Complete: true}
+	passes, fails := verify.Result{Passed: true}, verify.Result{Code: 1}
+	for _, c := range []struct {
+		name  string
+		agent agent.Result
+		check verify.Result
+		want  string
+	}{
+		{"verified", said, passes, "started agent verify_started verify_finished finished"},
+		{"verify fails", said, fails, "started agent verify_started verify_finished finished"},
+		{"crashed", agent.Result{End: agent.Crashed, Code: 1, Reason: "boom"}, passes, "started agent finished"},
+		{"timed out", agent.Result{End: agent.TimedOut, Reason: "too long"}, passes, "started agent finished"},
+		{"limited", agent.Result{End: agent.Limited, Reason: "quota"}, passes, "started agent finished"},
+		{"refused", agent.Result{End: agent.Refused, Reason: "no key"}, passes, "started agent finished"},
+		{"with a note", agent.Result{End: agent.Finished, Complete: true, Final: said.Final, Notes: []string{"odd"}}, passes,
+			"started agent warning verify_started verify_finished finished"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var steps []string
+			w.cfg.OnLimit, w.cfg.MaxIterations = config.OnLimitStop, 1
+			w.agent = func(string) agent.Result { return c.agent }
+			w.check = func(string) verify.Result { return c.check }
+			w.tell = func(e journal.Event) {
+				if slices.Contains(steps, "finished") || e.Type == journal.Step ||
+					len(steps) == 0 && e.Type != journal.IterationStarted {
+					return
+				}
+				step := strings.TrimPrefix(string(e.Type), "iteration_")
+				steps = append(steps, strings.Replace(step, "agent_finished", "agent", 1))
+			}
+			if _, _, err := w.run(""); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(steps, " "); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // What a run does by what its agents and checks come to.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
@@ -191,6 +255,14 @@ func TestRunEnds(t *testing.T) {
 			journal.AgentUnusable},
 		{"the limit", map[string]agent.Result{"": {End: agent.Finished}}, nil,
 			func(c *config.Config) { c.MaxIterations = 2 }, "1.1 2.1", journal.LimitReached},
+		{"a baseline that fails", nil, map[string]verify.Result{"": {Code: 1, Tail: "red"}},
+			func(c *config.Config) { c.Baseline = config.BaselineRequire }, "", journal.BaselineFails},
+		{"a baseline that may fail", map[string]agent.Result{"": done}, map[string]verify.Result{"": {Code: 1, Tail: "red"}},
+			func(c *config.Config) { c.Baseline = config.BaselineWarn }, "1.1", journal.PromiseSeen},
+		{"checks of the end", map[string]agent.Result{"": done}, map[string]verify.Result{"": {Code: 1, Tail: "red"}},
+			func(c *config.Config) {
+				c.Checks = append(c.Checks, verify.Check{Name: "all", Run: "check", When: verify.AtEnd})
+			}, "1.1", journal.ChecksFail},
 		{"a question", map[string]agent.Result{"": {End: agent.Finished, Question: "Which one?"}}, nil, nil,
 			"1.1 2.1", journal.GateAsks},
 	} {
@@ -217,6 +289,26 @@ func TestRunEnds(t *testing.T) {
 				t.Errorf("agents %s, want %s", got, c.asked)
 			}
 		})
+	}
+}
+
+// To the gate an objection is a failed check: the promise does not count, and the next iteration hears why.
+func TestRunLooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(string) agent.Result {
+		return agent.Result{End: agent.Finished, Complete: true, Final: "<promise>COMPLETE</promise>"}
+	}
+	w.looks = []attempt.Look{{Name: "guard", On: func(*attempt.Input) bool { return true },
+		At: func(context.Context, *attempt.Subject) (*attempt.Objection, error) {
+			if len(w.asked) == 1 {
+				return &attempt.Objection{Reason: "it is too short", Detail: "2 bytes"}, nil
+			}
+			return nil, nil
+		}}}
+	w.play("", journal.PromiseSeen)
+	if len(w.prompts) != 2 || !strings.Contains(w.prompts[1], "the guard objected: it is too short:\n\n```\n2 bytes\n") {
+		t.Errorf("prompts %q", w.prompts)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // tidings are what people want to know of an event besides: that a try has ended, and what the gate says.
 func (r *Run) tidings(was prompt.Stage, e prompt.Event, spoke []gate.Decision) (lines []*journal.Event, err error) {
-	ended := was != prompt.Idle && was != prompt.Asking && r.machine.Stage == prompt.Idle
+	ended := was != prompt.Idle && was != prompt.Asking && was != prompt.CheckingAll && r.machine.Stage == prompt.Idle
 	if ended && r.at != nil {
 		end, err := r.endLine(e, spoke)
 		if err != nil {
@@ -99,6 +99,9 @@ func (r *Run) endLine(e prompt.Event, spoke []gate.Decision) (end *journal.Event
 		end.Lines = append(end.Lines, "the next iteration plans: "+r.ends.plans)
 	} else if t.plans {
 		end.Message = "the plan is made: " + r.ends.made
+	}
+	if x, ok := e.(prompt.Delivered); ok && x.Verdict == prompt.Failed {
+		end.Detail.Passed, end.Detail.Refused, end.Reason = false, true, r.ends.failure.Reason
 	}
 	end.Next = loop.JoinText(d.Prompt, loop.FailureText(res), r.refusedText())
 	if end.Gate, err = r.voice.state(); err != nil {

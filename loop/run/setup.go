@@ -12,6 +12,6 @@ import (
 func (r *Run) setUp(ctx context.Context, slot *workspace.Slot) error {
 	log := r.home.NamedLog(r.place.id, fmt.Sprintf("setup-%d", slot.Number))
 	c := &r.job.Config.Pool
-	return lab.SetUp(ctx, r.place.runner.Verify, slot, lab.Setup{Command: c.Setup, Log: log,
+	return lab.SetUp(ctx, r.place.of(slot).runner.Verify, slot, lab.Setup{Command: c.Setup, Log: log,
 		Shown: relative(r.root, log), Redact: r.tools.Redact, Timeout: seconds(c.SetupTimeout)})
 }

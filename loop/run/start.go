@@ -7,18 +7,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/lab"
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
+	"descartes/verify"
 )
 
 // Start begins a run of a prompt loop, or resumes one: it takes the locks, opens the journal and folds it. The first
@@ -212,17 +217,33 @@ func settingsOf(job *loop.PromptJob, where prompt.Place) prompt.Settings {
 	if pl, ok := job.Rules.(planner); ok {
 		s.Replan = pl.Replans()
 	}
-	s.Claims = s.Mode != prompt.Loop && job.Config.Promised()
+	c := &job.Config
+	s.Claims = s.Mode != prompt.Loop && c.Promised()
+	list := c.ChecksOf(false)
+	atEnd := func(one verify.Check) bool { return one.At(verify.AtEnd) }
+	s.Last = slices.ContainsFunc(list, atEnd)
+	switch c.Baseline {
+	case "", config.BaselineOff:
+	case config.BaselineKnown:
+		s.Baseline = len(list) > 0
+	default: // what fails at the end is not known to fail
+		s.Baseline = slices.ContainsFunc(list, func(one verify.Check) bool { return !atEnd(one) })
+	}
+	if c.Reviews() != "" {
+		s.Reviewers = backends(c.Reviewers())
+	}
 	return s
 }
 
-// accountsOf are the accounts that the run may use, best first.
-func accountsOf(c *config.Config) (names []string) {
-	for _, one := range c.Choices(nil) {
+func backends(list []config.Choice) (names []string) {
+	for _, one := range list {
 		names = append(names, one.Backend)
 	}
 	return names
 }
+
+// accountsOf are the accounts that the run may use, best first.
+func accountsOf(c *config.Config) (names []string) { return backends(c.Choices(nil)) }
 
 // mostCrashes is how many iterations in a row may crash if the breaker's setting says nothing.
 const mostCrashes = 5
@@ -311,26 +332,54 @@ func (r *Run) seat(ctx context.Context, number int) error {
 			Dir: r.home.SlotFiles("", p.id, 0), Looks: r.tools.Looks}
 		return nil
 	}
-	if r.options.Branch != "" {
-		if err := p.inTree(ctx, func() error {
-			return r.tools.Repo.TakeBranch(ctx, r.options.Branch, false, nil)
-		}); err != nil {
-			return gitErr("take the branch "+r.options.Branch, err)
-		}
-		if err := p.makeBranch(ctx, "refs/heads/"+r.options.Branch); err != nil {
-			return err
-		}
-	}
-	p.pool = workspace.NewPool(workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
+	p.takes, p.clones, p.open = r.options.Branch, c.FinalCheck != loop.FinalOff, r.openSlot
+	o := workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
 		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Fixed: fixed, Shut: c.Confined(), Fresh: c.Pool.Fresh,
-		MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup, Say: r.note,
-		Run: func(ctx context.Context, s *workspace.Slot) error { return r.setUp(ctx, s) }})
+		MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup, Say: r.note}
+	if c.NeedsLab() {
+		p.bench = r.newLab(o)
+	}
+	o.Run = r.setUp
+	p.pool = workspace.NewPool(o)
 	for _, n := range []int{number, 0} {
-		if got, err := p.take(ctx, &r.tools, r.home, n); got || err != nil {
+		if got, err := p.take(ctx, n); got || err != nil {
 			return err
 		}
 	}
 	return errors.New("no slot is free")
+}
+
+// openSlot starts what works in a slot, or releases that.
+func (r *Run) openSlot(slot *workspace.Slot) (s seats, err error) {
+	p, t := r.place, &r.tools
+	dir := r.home.SlotFiles(t.Pool, p.id, slot.Number)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return s, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close())
+	}
+	a, v, end, err := t.Slot(slot, dir)
+	if err != nil {
+		return s, errors.Join(err, slot.Close())
+	}
+	w := &attempt.Runner{Agent: a, Verify: v, Redact: t.Redact, Dir: dir, Looks: t.Looks, Repo: p.repo}
+	if p.bench != nil {
+		w.Lab, w.Below = p.bench, "."
+		if rel, err := filepath.Rel(p.repo.Root(), p.dir); err == nil {
+			w.Below = filepath.ToSlash(rel)
+		}
+	}
+	return seats{slot: slot, ws: slot, runner: w,
+		end: func() error { return errors.Join(end(), plainfile.RemoveAll(dir), slot.Close()) }}, nil
+}
+
+// newLab is where looks run commands on trees. It takes a slot when it is first needed.
+func (r *Run) newLab(o workspace.PoolOptions) *lab.Lab {
+	log := r.home.NamedLog(r.place.id, "setup-lab")
+	return lab.New(lab.Options{Pool: o, Files: filepath.Join(r.home.Private(r.place.id), "lab"), Log: log,
+		Shown: relative(r.root, log), Redact: r.tools.Redact, Setup: seconds(r.job.Config.Pool.SetupTimeout), Warn: r.note,
+		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+			_, v, end, err := r.tools.Slot(s, dir)
+			return v, end, err
+		}})
 }
 
 // note tells people something, from an action's goroutine.

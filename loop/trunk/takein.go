@@ -25,9 +25,6 @@ func (c *Chain) TakeIn(ctx context.Context, repo *gitops.Repo, head, tag, run st
 	}
 	for _, one := range m.Commits {
 		m.Has = append(m.Has, one.TasksOf(tag)...)
-		for _, n := range one.Trailers["Descartes-Iteration"] {
-			m.Has = append(m.Has, IterationUnit(n))
-		}
 	}
 	if m.Base, err = repo.CommitTree(head); err != nil {
 		return m, err
@@ -35,9 +32,6 @@ func (c *Chain) TakeIn(ctx context.Context, repo *gitops.Repo, head, tag, run st
 	m.Tree, m.Met, err = c.Take(ctx, head, m.Has)
 	return m, err
 }
-
-// IterationUnit is the name of an iteration's work in the chain.
-func IterationUnit(number string) string { return "iteration " + number }
 
 // Lost are the tasks that a run's commits brought to a branch and that it has no more: somebody took them away. Where
 // their work is there in another form, reworded, squashed or rebased, they are not lost.

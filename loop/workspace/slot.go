@@ -334,6 +334,9 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 		return r, gitErr("look at what git ignores", err)
 	}
 	r.Alone, r.Beside = len(beside) == 0, beside[:min(len(beside), mostBeside)]
+	if r.TookBack, err = s.tookBack(ctx, r.After); err != nil {
+		return r, gitErr("compare the work with what its own git went back to", err)
+	}
 	s.seen = r
 	return r, nil
 }

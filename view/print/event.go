@@ -249,7 +249,7 @@ func (p *Events) iteration(e *journal.Event, d *journal.Detail) string {
 		s += ", committed " + p.paint.In(terminal.Bold, view.Short(e.Commit))
 	}
 	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
-	if d.End != journal.EndFinished {
+	if d.End != journal.EndFinished || d.Refused {
 		text = e.Reason
 	}
 	if text != "" && (d.End != journal.EndCancelled || e.Reason == journal.Killed) {

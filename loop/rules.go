@@ -1,18 +1,10 @@
 package loop
 
 import (
-	"descartes/gitops"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 )
-
-// Gate is the rule that ends a prompt loop: one of package gate, as a pointer. Its state encodes to JSON, is recorded
-// in the journal with each iteration, and is restored when the loop is resumed.
-type Gate interface {
-	Decide(gate.Facts) gate.Decision
-	Instructions() string
-}
 
 // Iteration is one iteration of a prompt loop, or one try of a repeated iteration.
 type Iteration struct {
@@ -31,16 +23,6 @@ type Iteration struct {
 	Slot    *workspace.Slot          // slot it runs in; nil: a folder without git
 	Mounted bool                     // a sandbox mounts the slot at the project's path
 	Began   func(name string) []byte // a file as it was when the loop began; nil without git
-
-	base    gitops.Tree // the tree that its commit is compared with
-	owed    gitops.Tree // the tree that what its commit leaves out is compared with, or ""
-	edits   map[string]int
-	file    []byte // .loop/state.json as the agent left it
-	commit  string
-	apart   string // why its changes did not arrive in the user's tree, or ""
-	own     bool   // the commits that its agent made are the branch's
-	ref     string // of the checkpoint
-	refused string // why git rejected the commit, if the iteration can be repeated
 }
 
 // At is the path of a project's file for the iteration, in its slot if it has one.
@@ -81,13 +63,8 @@ type Rules interface {
 	// files below the project as they are kept, without what only success may claim
 	TakeBack(*Iteration) map[string][]byte
 	Fails(*Iteration) Failure         // whether to repeat the iteration; what failed is in no commit
-	Retries() int                     // how often one iteration is repeated after a failure
-	Apart() bool                      // commit its changes without those of earlier failed iterations
 	Subject(*Iteration) (line string) // first line of the commit message; "": the settings' template
 }
-
-// Plain are the rules of a prompt that is repeated as it is.
-type Plain struct{}
 
 // Failure is why an iteration is repeated, and how the run ends once it has been repeated often enough.
 type Failure struct {
@@ -95,13 +72,27 @@ type Failure struct {
 	Ending journal.Ending
 }
 
-// PromptJob is a prompt ready to be repeated.
-type PromptJob struct {
-	Dir    string // where the agent works
-	Kind   string // prompt, plan, build
-	Config Config
-	Gate   Gate  // nil: the first iteration that exits with status 0 ends the loop
-	Rules  Rules // nil: Plain
-	Watch  bool  // record what each iteration changes, even if nothing is committed
-	Yes    bool  // a person's answer to the gate's question
-}
+// Plain are the rules of a prompt that is repeated as it is.
+type Plain struct{}
+
+func (Plain) Before(*Iteration) *Outcome { return nil }
+
+func (Plain) About() string { return "" }
+
+func (Plain) Announce(*Iteration) []string { return nil }
+
+func (Plain) Compose(*Iteration) (string, bool) { return "", false }
+
+func (Plain) Checks(*Iteration) bool { return true }
+
+func (Plain) Own(*Iteration) []gate.Item { return nil }
+
+func (Plain) Facts(*Iteration) error { return nil }
+
+func (Plain) Takes(string) bool { return true }
+
+func (Plain) TakeBack(*Iteration) map[string][]byte { return nil }
+
+func (Plain) Fails(*Iteration) Failure { return Failure{} }
+
+func (Plain) Subject(*Iteration) string { return "" }
