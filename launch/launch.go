@@ -18,6 +18,7 @@ import (
 	"descartes/agent"
 	"descartes/config"
 	"descartes/gitops"
+	"descartes/internal/atomicfile"
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
@@ -146,6 +147,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 	}
 	if r.Repo != nil || r.Kind != store.KindTag {
 		r.checkGround(ctx)
+		r.hear(ctx)
 		r.found = append(r.found, loop.CheckLab(ctx, r.Root, r.Config, r.Repo)...)
 	}
 	if r.Kind == store.KindTag {
@@ -755,6 +757,9 @@ func (r *Run) pushBranch(ctx context.Context) error {
 		p.Loops = append(p.Loops, s.State.ID)
 	}
 	notes, err := p.Push(ctx, r.Repo, remote)
+	if err == nil {
+		err = r.sayings().Push(ctx, remote)
+	}
 	if err != nil {
 		return config.Wrong("git push "+remote+" "+branch+" says more", "%s: %w", branch, err)
 	}
@@ -799,7 +804,47 @@ func (r *Run) fetch(ctx context.Context, branch, list string) error {
 	if r.Tag == nil {
 		return nil
 	}
+	if err := r.fetchSaid(ctx, remote); err != nil {
+		return err
+	}
 	return r.fetchTrunk(ctx, remote, ref)
+}
+
+// hear reads what other clones have said about the tag's tasks.
+func (r *Run) hear(ctx context.Context) {
+	if r.Tag == nil || r.Repo == nil {
+		return
+	}
+	at, err := r.Repo.RefCommit(store.SaidRef(r.Name()))
+	if err == nil {
+		var there, here store.Said
+		if there, err = trunk.ReadSaid(ctx, r.Repo, at); err == nil {
+			if here, err = store.NewHome(r.Root).Said(r.Name()); err == nil {
+				r.Tag.Answers = here.With(there).Answers
+			}
+		}
+	}
+	if err != nil {
+		r.wrong(fmt.Errorf("read what is said about the tasks: %w", err))
+	}
+}
+
+// sayings are what is said about the tag's tasks.
+func (r *Run) sayings() trunk.Sayings {
+	return trunk.Sayings{Repo: r.Repo, Home: store.NewHome(r.Root), FS: atomicfile.OS(), Tag: r.Name(), Now: gitops.Now}
+}
+
+// fetchSaid takes over what is said about the tag's tasks at a remote.
+func (r *Run) fetchSaid(ctx context.Context, remote string) error {
+	ref := store.SaidRef(r.Name())
+	at, err := r.Repo.FetchRef(ctx, remote, ref)
+	if err != nil {
+		return cannotFetch(remote, ref, err)
+	}
+	if at == "" {
+		return nil
+	}
+	return r.sayings().Share(ctx, at)
 }
 
 // fetchTrunk takes over what a run elsewhere verified over the tag and could not commit: it counts as done.

@@ -2,6 +2,8 @@ package loop
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"descartes/agent"
@@ -64,14 +66,14 @@ func (w *taskWork) acceptUsed(task string) error {
 			used.Used, one.Accept = true, &used
 		}
 	}
-	return w.run.home.EditAnswers(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Tag,
-		func(all []store.Answer) []store.Answer {
-			for i := range all {
-				if all[i].Task == task && all[i].Accept != nil {
-					all[i].Accept.Used = true
+	return w.run.home.EditSaid(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Tag,
+		func(s *store.Said) bool {
+			for i := range s.Answers {
+				if one := &s.Answers[i]; one.Task == task && one.Accept != nil {
+					one.Accept.Used = true
 				}
 			}
-			return all
+			return true
 		})
 }
 
@@ -101,4 +103,44 @@ func (w *list) takeAnswers() (bool, error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// sayings are what is said about the tasks of a tag.
+func (l *Loop) sayings(tag string) trunk.Sayings {
+	return trunk.Sayings{Repo: l.tools.Repo, Home: l.home, FS: l.tools.FS, Tag: tag, Now: l.tools.Now}
+}
+
+// share keeps what is blocked, and what is asked, with the answers: the next run has it, in any clone. It is slow.
+func (w *tagWork) share(ctx context.Context) error {
+	var blocked []store.Asked
+	of := map[string]*journal.Event{}
+	var open []string
+	w.run.say(func() {
+		open = w.run.job.Blocked()
+		for _, e := range w.run.history.Blocked() {
+			of[e.Task] = e
+		}
+	})
+	err := w.run.home.EditSaid(ctx, w.run.tools.FS, w.run.state.Tag, func(s *store.Said) bool {
+		for _, id := range open {
+			if e := of[id]; e != nil {
+				blocked = append(blocked, store.Asked{Loop: w.run.state.ID, Task: id, Title: e.Title, Reason: e.Reason,
+					Question: e.Spoken().Question, Attempts: e.Attempt, At: e.TS})
+			} else if i := slices.IndexFunc(s.Asked, func(a store.Asked) bool { return a.Task == id }); i >= 0 {
+				blocked = append(blocked, s.Asked[i])
+			}
+		}
+		if len(blocked) == 0 && len(s.Asked) == 0 {
+			return false
+		}
+		s.Asked, s.AskedAt = blocked, w.run.tools.Now()
+		return true
+	})
+	if err == nil {
+		err = w.run.sayings(w.run.state.Tag).Share(ctx, "")
+	}
+	if err != nil && ctx.Err() == nil {
+		err = w.run.Warn(fmt.Sprintf("what is asked reaches no other clone: %v", err))
+	}
+	return err
 }

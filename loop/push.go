@@ -54,6 +54,14 @@ func (l *closing) push(out *Outcome) error {
 					}
 				}
 			}
+			if l.run.job != nil {
+				if serr := l.run.sayings(l.run.state.Tag).Push(pctx, remote); serr != nil {
+					if err := l.run.Warn(fmt.Sprintf("the work of this run is pushed, what is asked and answered is not: %v",
+						serr)); err != nil {
+						return err
+					}
+				}
+			}
 			if notes := trunk.PushNotes(pctx, l.run.tools.Repo, remote); notes != nil {
 				return l.run.Warn(fmt.Sprintf(
 					"the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes,

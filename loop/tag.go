@@ -89,6 +89,12 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 	if err := source.Unchanged(j.File); err != nil {
 		return "", err
 	}
+	if err := l.sayings(s.Tag).Share(ctx, ""); err != nil {
+		return "", gitErr("take over the answers", err)
+	}
+	if j.Answers, err = l.home.Answers(s.Tag); err != nil {
+		return "", err
+	}
 	if err := j.File.Clean(); err != nil { // half written by a killed loop
 		return "", fmt.Errorf("remove temporary files: %w", err)
 	}
@@ -241,7 +247,7 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 	}
 	gctx, done := attempt.Linger(w.run.ctx)
 	defer done()
-	return errors.Join(err, w.receipts.write(gctx))
+	return errors.Join(err, w.receipts.write(gctx), w.share(gctx))
 }
 
 // allDone reports whether a pause or a limit came when everything was done. A pause leaves the checks at the end to

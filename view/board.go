@@ -32,6 +32,7 @@ type Board struct {
 	Commits []store.WaveCommit
 	Grades  journal.Grades           // of tasks that loops have done
 	blocked map[string]store.Blocked // of each task that loops have blocked, the last time
+	asked   []store.Asked            // what the last run of the tag in any clone left blocked
 
 	stale     map[string]Stale
 	receipts  map[string]receipt.Receipt // the last one of each task, once MarkStale knows them
@@ -50,6 +51,14 @@ func NewBoard(job *source.Job) (*Board, error) {
 	all, err := home.Of(file.Tag())
 	if err != nil {
 		return nil, err
+	}
+	said, err := home.Said(file.Tag())
+	if err != nil {
+		return nil, err
+	}
+	b.Hear(said.Asked)
+	for _, a := range said.Asked {
+		b.block([]store.Blocked{b.elsewhere(a)})
 	}
 	changes := map[string]tasks.Status{}
 	for _, s := range all {

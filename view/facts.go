@@ -155,7 +155,11 @@ func (l *Loop) Stuck() (out facts) {
 	const most = 20
 	for _, b := range l.Blocked {
 		name, where := "blocked", "no changes"
-		prefix := store.RefPrefix(l.ID, b.Task.ID)
+		run := l.Board.runOf(b, l.ID)
+		if run != l.ID {
+			where = "in run " + run
+		}
+		prefix := store.RefPrefix(run, b.Task.ID)
 		if slices.ContainsFunc(l.Kept, func(r gitops.Ref) bool {
 			return strings.HasPrefix(r.Name, prefix) && source.KeepsWork(r)
 		}) {

@@ -247,13 +247,15 @@ func (l *Loop) Prompt() bool { return l.Run.State.Tag == "" }
 func (l *Loop) fold(now time.Time) {
 	r := &l.Run
 	s, h := r.State, r.History
+	blocked := append([]store.Blocked{}, s.BlockedTasks...)
 	if l.Board != nil {
+		blocked = l.Board.left(s)
 		l.Board.blocked = map[string]store.Blocked{}
-		l.Board.block(s.BlockedTasks)
+		l.Board.block(blocked)
 	}
 	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: h.Noticed(),
 		Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
-		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...),
+		TotalWaves: s.TotalWaves, Blocked: blocked,
 		Commits:   append([]store.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt,
 		LastActivity: r.lastActivity(), Checks: h.Tallies(), Flaky: h.Flaky(),
@@ -291,7 +293,7 @@ func (l *Loop) fold(now time.Time) {
 	l.attempts()
 	if b := l.Board; b != nil {
 		l.Tasks, _ = b.counts()
-		l.Questions = b.Questions(b.open(s))
+		l.Questions = b.Questions(b.open(s.ID, blocked))
 		if s.CurrentTask != "" {
 			id := b.ID(s.CurrentTask)
 			l.CurrentTask = &id

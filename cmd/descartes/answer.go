@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,11 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/config"
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/tasks"
 	"descartes/view"
 	"descartes/view/print"
@@ -85,6 +88,9 @@ func (a *app) answerTask(id string, edit bool, args []string) error {
 	t, ok := file.Task(id)
 	if !ok {
 		return noTask(a.root, file, c, id)
+	}
+	if err := a.hear(file.Tag()); err != nil {
+		return err
 	}
 	open, err := openQuestion(a.home, file, t.ID)
 	if err != nil {
@@ -242,7 +248,7 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 			return nil, err
 		}
 		d.From, d.by = tasks.Blocked, who.Loop
-		return d, a.home.Answer(a.ctx(), atomicfile.OS(), file.Tag(), said)
+		return d, a.answer(file.Tag(), said)
 	}
 	t, err := ownTask(a.ctx(), a.home, file, c, t.ID)
 	if err == nil {
@@ -253,7 +259,7 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 	}
 	// The answer first: a task that is pending without it would ask the same again.
 	if err == nil {
-		err = a.home.Answer(a.ctx(), atomicfile.OS(), file.Tag(), said)
+		err = a.answer(file.Tag(), said)
 	}
 	if err != nil {
 		return nil, err
@@ -270,6 +276,43 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 		d.Next = startAgain(listFlags(a.root, file.Tag(), c.TasksFile), last)
 	}
 	return d, nil
+}
+
+// hear takes over what other clones said about a tag's tasks; share gives them what was said here.
+func (a *app) hear(tag string) error {
+	repo, err := a.repo()
+	if err != nil {
+		return notRepo(err)
+	}
+	if at, err := repo.RefCommit(store.SaidRef(tag)); err != nil || at == "" {
+		return err
+	}
+	return a.share(tag)
+}
+
+// notRepo leaves out that there is no repository: then there is nobody to share with.
+func notRepo(err error) error {
+	if errors.Is(err, gitops.ErrNotRepo) {
+		return nil
+	}
+	return err
+}
+
+func (a *app) share(tag string) error {
+	repo, err := a.repo()
+	if err != nil {
+		return notRepo(err)
+	}
+	says := trunk.Sayings{Repo: repo, Home: a.home, FS: atomicfile.OS(), Tag: tag, Now: gitops.Now}
+	return says.Share(a.ctx(), "")
+}
+
+// answer keeps what a person said about a task of a tag.
+func (a *app) answer(tag string, said store.Answer) error {
+	if err := a.home.Answer(a.ctx(), atomicfile.OS(), tag, said); err != nil {
+		return err
+	}
+	return a.share(tag)
 }
 
 // answerable says why a task cannot take an answer.
@@ -305,6 +348,9 @@ func (a *app) questions() error {
 		if err != nil {
 			return err
 		}
+		if err := a.hear(b.File.Tag()); err != nil {
+			return err
+		}
 		open, err := a.home.Questions(b.File)
 		list = append(list, b.Questions(open)...)
 		return err
@@ -316,8 +362,10 @@ func (a *app) questions() error {
 	var all []store.Saved
 	if a.Given("tag") || a.Given("tasks-file") {
 		err = add(a.board())
-	} else {
-		all, err = a.home.List()
+	} else if all, err = a.home.List(); err == nil && len(all) == 0 { // runs of other clones may have asked
+		if b, berr := a.board(); berr == nil {
+			err = add(b, nil)
+		}
 	}
 	seen := map[string]bool{}
 	for _, s := range all {

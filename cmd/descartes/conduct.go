@@ -262,6 +262,11 @@ func (c *conduct) run(cmd *cobra.Command) error {
 	}
 	if r.Tag != nil {
 		board = boardAfter(r, e.State)
+		said, serr := store.NewHome(r.Root).Said(r.Name())
+		if serr != nil {
+			p.warn(serr.Error())
+		}
+		board.Hear(said.Asked)
 	}
 	if r.Repo != nil && (len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused) {
 		refs, rerr := r.Repo.Refs(ctx, "refs/descartes/"+e.ID+"/")

@@ -36,21 +36,98 @@ type Accept struct {
 	Used    bool   `json:"used,omitempty"` // a run has acted on it
 }
 
-// MaxAnswer limits one answer and maxAnswerFile the file of a tag's answers, both in bytes. maxAnswers is how many
+// MaxAnswer limits one answer and MaxSaid the file of a tag's answers, both in bytes. maxAnswers is how many
 // answers of a task are kept: the latest ones.
 const (
-	MaxAnswer     = 16 << 10
-	maxAnswers    = 20
-	maxAnswerFile = 16 << 20
+	MaxAnswer  = 16 << 10
+	maxAnswers = 20
+	MaxSaid    = 16 << 20
 )
 
 // LoopKey stands in place of a tag for a prompt loop's answers. No tag has a colon.
 func LoopKey(id string) string { return "loop:" + id }
 
-type answerFile struct {
-	Version string   `json:"version"`
-	Tag     string   `json:"tag"`
-	Answers []Answer `json:"answers"`
+// Asked is why a run gave up a task, for those who have no journal of it.
+type Asked struct {
+	Loop     string    `json:"loop"`
+	Task     string    `json:"task"`
+	Title    string    `json:"title,omitempty"`
+	Reason   string    `json:"reason"`
+	Question string    `json:"question,omitempty"` // "": its agent asked nothing
+	Attempts int       `json:"attempts"`
+	At       time.Time `json:"at"`
+}
+
+// Said is what is said about a tag's tasks: what people answered, oldest first, and what the last run left blocked.
+// Clones share it.
+type Said struct {
+	Answers []Answer  `json:"answers"`
+	Asked   []Asked   `json:"asked,omitempty"`
+	AskedAt time.Time `json:"asked_at,omitzero"` // when that run ended
+}
+
+// With is what is said here and there together. What was asked is that of the later run.
+func (s Said) With(there Said) Said {
+	all := slices.Clone(s.Answers)
+	for _, a := range there.Answers {
+		if i := slices.IndexFunc(all, a.same); i < 0 {
+			all = append(all, a)
+		} else if a.Accept != nil && a.Accept.Used {
+			all[i].Accept = a.Accept
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Answer) int { return a.At.Compare(b.At) })
+	s.Answers = latest(all)
+	if there.AskedAt.After(s.AskedAt) {
+		s.Asked, s.AskedAt = there.Asked, there.AskedAt
+	}
+	return s
+}
+
+// same reports whether two records are of the same answer, which may have been acted on in one.
+func (a Answer) same(b Answer) bool {
+	return a.Task == b.Task && a.At.Equal(b.At) && a.Question == b.Question && a.Text == b.Text
+}
+
+// latest leaves out the oldest answers of tasks that have too many.
+func latest(all []Answer) []Answer {
+	of := map[string]int{}
+	for i := len(all) - 1; i >= 0; i-- {
+		if of[all[i].Task]++; of[all[i].Task] > maxAnswers {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	return all
+}
+
+type saidFile struct {
+	Version string `json:"version"`
+	Tag     string `json:"tag"`
+	Said
+}
+
+// Encode is what a file has of it.
+func (s Said) Encode(tag string) ([]byte, error) {
+	if s.Answers == nil {
+		s.Answers = []Answer{}
+	}
+	b, err := json.MarshalIndent(saidFile{StateVersion, tag, s}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode answers: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// DecodeSaid reads what Encode wrote; name is that of its file.
+func DecodeSaid(b []byte, name string) (Said, error) {
+	var f saidFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Said{}, fmt.Errorf("read answers %s: %w", name, err)
+	}
+	if f.Version != StateVersion {
+		return Said{}, &VersionError{Path: name, Version: f.Version}
+	}
+	return f.Said, nil
 }
 
 // AnswerFile is the path of a tag's answers.
@@ -58,24 +135,23 @@ func (h Home) AnswerFile(tag string) string {
 	return filepath.Join(string(h), "answers", safename.Of(tag)+".json")
 }
 
-// Answers reads a tag's answers, oldest first. It returns none if nobody has answered, and none in a fresh clone.
+// Answers reads a tag's answers, oldest first. It returns none if nobody has answered.
 func (h Home) Answers(tag string) ([]Answer, error) {
+	said, err := h.Said(tag)
+	return said.Answers, err
+}
+
+// Said reads what is said about a tag's tasks in this working tree.
+func (h Home) Said(tag string) (Said, error) {
 	path := h.AnswerFile(tag)
-	data, err := plainfile.Read("", path, maxAnswerFile)
+	data, err := plainfile.Read("", path, MaxSaid)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return Said{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read answers: %w", err)
+		return Said{}, fmt.Errorf("read answers: %w", err)
 	}
-	var f answerFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("read answers %s: %w", path, err)
-	}
-	if f.Version != StateVersion {
-		return nil, &VersionError{Path: path, Version: f.Version}
-	}
-	return f.Answers, nil
+	return DecodeSaid(data, path)
 }
 
 // Answer adds an answer to a tag's, unless it repeats the task's latest one.
@@ -83,26 +159,22 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
 		return fmt.Errorf("answer %.40q: give at most %d bytes of UTF-8 text", a.Text, MaxAnswer)
 	}
-	return h.EditAnswers(ctx, fsys, tag, func(all []Answer) []Answer {
-		mine := 0
-		for i := len(all) - 1; i >= 0; i-- {
-			if all[i].Task != a.Task {
-				continue
-			}
-			if mine == 0 && a.Text != "" && all[i].Question == a.Question && all[i].Text == a.Text {
-				return nil
-			}
-			if mine++; mine >= maxAnswers {
-				all = slices.Delete(all, i, i+1)
+	return h.EditSaid(ctx, fsys, tag, func(s *Said) bool {
+		for _, was := range slices.Backward(s.Answers) {
+			if was.Task == a.Task {
+				if a.Text != "" && was.Question == a.Question && was.Text == a.Text {
+					return false
+				}
+				break
 			}
 		}
-		return append(all, a)
+		s.Answers = latest(append(s.Answers, a))
+		return true
 	})
 }
 
-// EditAnswers changes a tag's answers. A nil result of edit leaves the file alone.
-func (h Home) EditAnswers(ctx context.Context, fsys atomicfile.FS, tag string,
-	edit func([]Answer) []Answer) (err error) {
+// EditSaid changes what is said about a tag's tasks. Where edit returns false the file stays as it is.
+func (h Home) EditSaid(ctx context.Context, fsys atomicfile.FS, tag string, edit func(*Said) bool) (err error) {
 	path := h.AnswerFile(tag)
 	lk, err := TakeLock(ctx, LockOf(path), LockWait, Holder{PID: os.Getpid(), Host: Hostname(), Tag: tag,
 		At: time.Now()})
@@ -113,18 +185,15 @@ func (h Home) EditAnswers(ctx context.Context, fsys atomicfile.FS, tag string,
 	if err := h.Make(fsys); err != nil {
 		return err
 	}
-	all, err := h.Answers(tag)
+	said, err := h.Said(tag)
+	if err != nil || !edit(&said) {
+		return err
+	}
+	b, err := said.Encode(tag)
 	if err != nil {
 		return err
 	}
-	if all = edit(all); all == nil {
-		return nil
-	}
-	b, err := json.MarshalIndent(answerFile{StateVersion, tag, all}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode answers: %w", err)
-	}
-	if err := atomicfile.Write(fsys, path, append(b, '\n'), 0o600); err != nil {
+	if err := atomicfile.Write(fsys, path, b, 0o600); err != nil {
 		return fmt.Errorf("save answer: %w", err)
 	}
 	return nil

@@ -75,7 +75,14 @@ func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Statu
 	if err != nil {
 		return nil, nil, err
 	}
+	said, err := h.Said(tag)
+	if err != nil {
+		return nil, nil, err
+	}
 	last, status := map[string]Question{}, map[string]tasks.Status{}
+	for _, a := range said.Asked {
+		last[a.Task] = Question{Loop: a.Loop, Task: a.Task, Title: a.Title, Question: a.Question, At: a.At}
+	}
 	for _, s := range all {
 		v, err := h.View(s, nil)
 		if err != nil {
@@ -83,6 +90,9 @@ func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Statu
 		}
 		maps.Copy(status, v.Changes)
 		for _, b := range v.State.BlockedTasks {
+			if last[b.Task.ID].At.After(b.At) {
+				continue
+			}
 			last[b.Task.ID] = Question{Loop: s.State.ID, Task: b.Task.ID, Title: b.Title, Question: b.Question,
 				At: b.At}
 		}

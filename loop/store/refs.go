@@ -9,6 +9,9 @@ func TrunkRef(id string) string { return "refs/descartes/" + id + "/trunk" }
 // clone.
 func TagTrunkRef(tag string) string { return tagRefs + safename.Of(tag) + "/trunk" }
 
+// SaidRef names what is said about a tag's tasks: answers, and what runs asked.
+func SaidRef(tag string) string { return tagRefs + safename.Of(tag) + "/said" }
+
 const (
 	poolRefs = "refs/descartes/pool/"
 	tagRefs  = "refs/descartes/tags/"
