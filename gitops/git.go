@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,9 +215,29 @@ func (c *cli) full() error {
 }
 
 // lookers are git commands that run no program of anybody's and change nothing, but for new objects: they may outlive
-// us.
+// us, for a while.
 var lookers = []string{"check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref", "ls-files",
 	"merge-base", "rev-list", "rev-parse", "symbolic-ref", "version", "write-tree"}
+
+// outlive is a context that ends with its deadline, or a time after it was cancelled.
+func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		wait := grace
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			wait = 0
+		}
+		select {
+		case <-time.After(wait):
+		case <-longer.Done():
+		}
+		cancel(context.Cause(ctx))
+	})
+	return longer, func() {
+		stop()
+		cancel(nil)
+	}
+}
 
 // gitGrace is how long git has to remove its lock files before it is killed.
 const gitGrace = 2 * time.Second
@@ -230,13 +251,10 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 	began := time.Now()
 	look := slices.Contains(lookers, command)
 	if look {
-		until, bounded := ctx.Deadline()
-		ctx = context.WithoutCancel(ctx) // it takes moments, and what a run asks for while it ends it has to know
-		if bounded {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, until)
-			defer cancel()
-		}
+		var cancel context.CancelFunc
+		// it takes moments, and what a run asks for while it ends it has to know
+		ctx, cancel = outlive(ctx, cmp.Or(5*c.patience, 10*time.Second))
+		defer cancel()
 	}
 	if c.limit > 0 {
 		var cancel context.CancelFunc

@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -142,5 +143,23 @@ func TestUnreachable(t *testing.T) {
 	}
 	if Unreachable(nil) || Unreachable(errors.New("connection refused")) {
 		t.Error("what git did not say counts")
+	}
+}
+
+// TestLookersEnd: what git is asked while a run ends is answered, and does not keep it from its end.
+func TestLookersEnd(t *testing.T) {
+	t.Parallel()
+	s := newBase(t, "git tag a")
+	r := s.reopen()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "a"}}); err != nil {
+		t.Errorf("it is not answered: %v", err)
+	}
+	s.gitScript("exec sleep 600")
+	r.cli.program, r.cli.patience = s.path("../git"), 10*time.Millisecond
+	_, err := r.cli.run(ctx, gitCall{args: []string{"ls-files"}})
+	if _, stopped := errors.AsType[*StoppedError](err); !stopped {
+		t.Errorf("got %v", err)
 	}
 }

@@ -219,8 +219,7 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 			continue
 		}
 		s.empty = append(s.empty, LeftOut{n.path, why})
-		loosen(filepath.Join(s.tree, filepath.FromSlash(n.path)))
-		if err := errors.Join(s.root.RemoveAll(n.path), s.root.Mkdir(n.path, 0o777)); err != nil {
+		if err := errors.Join(s.remove(n.path), s.root.Mkdir(n.path, 0o777)); err != nil {
 			return err
 		}
 	}

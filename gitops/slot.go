@@ -441,6 +441,15 @@ func (s *Slot) asUsers(ctx context.Context, tree string, first bool) error {
 	return err
 }
 
+// remove removes what an attempt left at a path, also where it closed the folder around it.
+func (s *Slot) remove(name string) error {
+	err := plainfile.RemoveIn(s.root, name)
+	if err != nil && s.Loosen() {
+		err = plainfile.RemoveIn(s.root, name)
+	}
+	return err
+}
+
 // Loosen opens the folders that an attempt closed to their owner. It reports whether there was one.
 func (s *Slot) Loosen() bool { return loosen(s.tree) }
 
@@ -465,11 +474,8 @@ func loosen(dir string) (done bool) {
 // agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that
 // run no program of ours. The index knows the files' times, so that the agent's first git status is quick.
 func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error {
-	if err := s.root.RemoveAll(".git"); err != nil {
-		loosen(s.tree)
-		if err := s.root.RemoveAll(".git"); err != nil {
-			return err
-		}
+	if err := s.remove(".git"); err != nil {
+		return err
 	}
 	crash.Point("git: agent's repository removed")
 	// to look at refs/descartes/ takes longer with each attempt
@@ -702,6 +708,8 @@ func (s *Slot) takeObjects(ctx context.Context, to string) error {
 		switch at := to + rel; {
 		case rel == "/info":
 			return fs.SkipDir
+		case d.IsDir() && strings.Count(rel, "/") > 1: // no objects lie there
+			return fs.SkipDir
 		case d.IsDir():
 			return slot.MkdirAll(at, 0o777)
 		case !d.Type().IsRegular() || !anObject(rel):
@@ -749,6 +757,9 @@ func copyIn(root *os.Root, from, to string) error {
 func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "-i", "--exclude-standard", "--directory",
 		"-z"}})
+	if err != nil && r.cli.slot {
+		err = r.cli.blame(ctx, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list ignored files: %w", err)
 	}

@@ -465,6 +465,10 @@ func TestSlotUnstorable(t *testing.T) {
 		"rules without end": "truncate -s 300M .gitignore",
 		"encoding":          "printf '* working-tree-encoding=UTF-16 text\\n' >.gitattributes; echo x >x",
 		"nested HEAD":       "mkdir -p n/.git/refs n/.git/objects; mkfifo n/.git/HEAD",
+		"nested commondir":  "mkdir -p n/.git/refs n/.git/objects; echo ref: refs/heads/x >n/.git/HEAD; mkfifo n/.git/commondir",
+		"endless commondir": "mkdir -p n/.git/refs n/.git/objects; echo ref: refs/heads/x >n/.git/HEAD; ln -s /dev/zero n/.git/commondir",
+		"sparse commondir":  "mkdir -p n/.git/refs n/.git/objects; echo ref: refs/heads/x >n/.git/HEAD; truncate -s 900G n/.git/commondir",
+		"its git file":      "mkdir -p g/refs g/objects n; echo ref: refs/heads/x >g/HEAD; mkfifo g/commondir; echo gitdir: ../g >n/.git",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ type surveyed struct {
 func (s surveyed) unreadable(known []nestedRepo) error {
 	for _, dir := range s.waits {
 		if !inOne(known, dir) {
-			return &UnstorableError{LeftOut{dir, "a git repository whose HEAD is not a file"}.String()}
+			return &UnstorableError{LeftOut{dir, "a git repository whose HEAD or commondir is not a file"}.String()}
 		}
 	}
 	if len(s.odd) > 0 {
@@ -123,8 +123,8 @@ func (c *cli) ignored(ctx context.Context, paths []string) (map[string]bool, err
 	return ignored, err
 }
 
-// waits reports whether git would wait when it looks whether there is a repository in a folder: it opens HEAD, wherever
-// that is.
+// waits reports whether git would wait when it looks whether there is a repository in a folder: it opens HEAD and
+// commondir, wherever they are.
 func (c *cli) waits(root *os.Root, dir string) bool {
 	at := filepath.Join(c.l.root, dir, ".git")
 	fi, err := os.Stat(at)
@@ -138,8 +138,13 @@ func (c *cli) waits(root *os.Root, dir string) bool {
 			at = filepath.Join(c.l.root, dir, to)
 		}
 	}
-	fi, err = os.Stat(filepath.Join(at, "HEAD"))
-	return err == nil && fi.Mode()&(fs.ModeNamedPipe|fs.ModeDevice|fs.ModeSocket) != 0
+	for _, name := range []string{"HEAD", "commondir"} { // of the second it reads all
+		fi, err = os.Stat(filepath.Join(at, name))
+		if err == nil && (fi.Mode()&(fs.ModeNamedPipe|fs.ModeDevice|fs.ModeSocket) != 0 || fi.Size() > maxRules) {
+			return true
+		}
+	}
+	return false
 }
 
 // gitFile is the git directory that a .git that is a file names, which has to lie in the same tree.
@@ -237,11 +242,8 @@ func (s *Slot) sweep(ctx context.Context) error {
 		}
 	}
 	for _, at := range remove {
-		if err := s.root.RemoveAll(at); err != nil {
-			loosen(s.tree)
-			if err := s.root.RemoveAll(at); err != nil {
-				return err
-			}
+		if err := s.remove(at); err != nil {
+			return err
 		}
 	}
 	if again {

@@ -88,21 +88,6 @@ func Writable(root, path string) error {
 	return nil
 }
 
-// RemoveAll removes a folder, even if folders in it deny access to their owner, as those of a module cache do.
-func RemoveAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}
-
 // locate finds the project that a path is in, and the path below it; rel is "" where it is in none. The project is a
 // repository, or the folder root where that is none. For a path with links, the project of the first link counts:
 // wherever the link leads is elsewhere.

@@ -18,6 +18,7 @@ import (
 	"descartes/agent/process"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
+	"descartes/internal/plainfile"
 )
 
 // copies are the ignored files of the user's tree: test credentials, packages, build folders. Each slot gets the first
@@ -195,7 +196,7 @@ func (w *copier) copy(e entry) error {
 	if err != nil {
 		_ = w.to.MkdirAll(filepath.Dir(e.path), 0o777)
 		w.loosen(e.path)
-		_ = w.to.RemoveAll(e.path)
+		_ = plainfile.RemoveIn(w.to, e.path)
 		err = make(e)
 	}
 	return err

@@ -75,7 +75,7 @@ func (k File) restore(fsys atomicfile.FS) error {
 		return err
 	}
 	if fi, err := os.Lstat(k.Real); err == nil && (!k.there || !fi.Mode().IsRegular()) {
-		if err := os.RemoveAll(k.Real); err != nil {
+		if err := plainfile.RemoveAll(k.Real); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (k File) restore(fsys atomicfile.FS) error {
 	if err != nil || k.to == "" {
 		return err
 	}
-	if err := os.RemoveAll(k.Path); err != nil {
+	if err := plainfile.RemoveAll(k.Path); err != nil {
 		return err
 	}
 	return errors.Join(os.MkdirAll(filepath.Dir(k.Path), 0o755), os.Symlink(k.to, k.Path))

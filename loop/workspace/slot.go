@@ -330,6 +330,12 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 		r.Hidden, err = s.hidden(ctx, ignored)
 	}
 	beside := s.beside(ignored)
+	if odd, is := errors.AsType[*gitops.UnstorableError](err); is {
+		s.unstored, s.lost = true, cmp.Or(s.lost, odd.Error())
+		r.After, r.Changed, r.Lost = r.Before, nil, s.lost
+		r.Seen, s.seen = r.After, r
+		return r, nil
+	}
 	if err != nil {
 		return r, gitErr("look at what git ignores", err)
 	}
