@@ -324,3 +324,32 @@ func checkBinary(t *testing.T, name, src string, which uint8) {
 		t.Fatalf("%q became %q", src, file.src)
 	}
 }
+
+// FuzzCheckAccount: each line with a box is an entry, belongs to one, is a criterion, or was left out, which is said.
+func FuzzCheckAccount(f *testing.F) {
+	for _, src := range []string{"- [ ] T001 a\n  - [ ] b\n- [ ] c\n## Notes\n- [x] d\n## Acceptance Criteria\n- [ ] AC-1 e\n",
+		"- [ ] 1. a\n- [ ]* 1.1 b\n[ ] 2 c\n  - [?] 3 d\n", "## Done when\n- [ ] T1 a\n## Tasks\n- [ ] T2 b\n    - [ ] T2 c\n- [ ] ES5 d\n"} {
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src string) {
+		c, p := readEntries(src)
+		if p != nil {
+			return
+		}
+		in, said := map[int]bool{}, map[int]bool{}
+		for _, e := range c.list {
+			for n := e.line; n < e.last; n++ {
+				in[n] = true
+			}
+		}
+		for _, x := range c.left {
+			said[x.Line-1] = true
+		}
+		for n := range c.md.Lines {
+			e := c.entry(n)
+			if c.md.Lines[n].Box != 0 && !in[n] && !said[n] && e.under < prose.Checklist {
+				t.Fatalf("line %d of %q is lost", n+1, src)
+			}
+		}
+	})
+}

@@ -67,18 +67,31 @@ func (d *Document) Plain(n int) string { return d.words[n] }
 
 // findHeads finds the headings and where their sections end.
 func (d *Document) findHeads() {
+	var plain []Heading // "Phase 1: Title" with no marks
+	numbered := false
 	for n := range d.Lines {
 		l := &d.Lines[n]
 		h := Heading{Level: l.Level, Line: n, End: len(d.Lines), Parent: -1, Text: prose.Clip(d.words[n])}
-		if l.Kind == markdown.Text && l.Indent < 4 && markdown.BoldLine(d.Words(n)) {
+		alone := l.Kind == markdown.Text && l.Indent < 4 && (n == 0 || d.Lines[n-1].Kind == markdown.Blank)
+		bold := l.Kind == markdown.Text && l.Indent < 4 && markdown.BoldLine(d.Words(n))
+		if bold || alone {
 			h.Level = BoldLevel
 		} else if l.Kind != markdown.Heading {
 			continue
 		}
-		h.split()
-		if h.Level < BoldLevel || (h.Word != "" || strings.Contains(h.ID, ".")) && h.Title != "" && len(d.Heads) < maxHeads {
-			d.Heads = append(d.Heads, h)
+		switch h.split(); {
+		case h.Level == BoldLevel && (h.Title == "" || h.Word == "" && !strings.Contains(h.ID, ".")):
+		case h.Level == BoldLevel && !bold:
+			if h.Word != "" && h.Word != "section" && h.Word != "unit" && len(plain) < maxHeads {
+				plain = append(plain, h)
+			}
+		case h.Level < BoldLevel || len(d.Heads) < maxHeads:
+			d.Heads, numbered = append(d.Heads, h), numbered || h.Word != ""
 		}
+	}
+	if !numbered {
+		d.Heads = append(d.Heads, plain...)
+		slices.SortFunc(d.Heads, func(a, b Heading) int { return a.Line - b.Line })
 	}
 	var open []int
 	for i := range d.Heads {
@@ -143,7 +156,7 @@ func (h *Heading) split() {
 	if title, status := CutStatus(h.Title); status != "" && h.Status == "" {
 		h.Title, h.Status = title, status // "2. ✅ Title"
 	}
-	spoken := h.Level == BoldLevel && h.IsTask() && strings.HasSuffix(text, h.ID+" "+h.Title) // "Task 3 is done" in bold
+	spoken := h.Level == BoldLevel && strings.HasSuffix(text, h.ID+" "+h.Title) // "Task 3 is done" in bold
 	if folded := prose.Fold(h.Title); h.Word != "" && (spoken || severalHeading.MatchString(text) ||
 		strings.HasSuffix(text, h.ID+" "+h.Title) && prose.SectionOf(folded) == prose.Criteria &&
 			!strings.HasSuffix(folded, "ation")) { // validation, verification
@@ -261,7 +274,7 @@ var covered = lazyregexp.New(`^(?:[A-Z]+[0-9.]+[ ,]*)+: *`)
 
 // Names is what a row is about: the number in its first columns, its title, and the status that stands there.
 func (t *Table) Names(r Row) (ref prose.Ref, title, status string) {
-	id, at := t.Column("id"), t.Column("title", "text", "criteria")
+	id, at := t.Column("id", "place"), t.Column("title", "text", "criteria")
 	title, status = CutStatus(prose.Clip(r.Cell(at)))
 	title = title[len(covered.FindString(title)):]
 	text := title

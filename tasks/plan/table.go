@@ -49,7 +49,7 @@ func (r *reader) workTables() (list []*outline.Table) {
 func rowTasks(t *outline.Table, column string) (items []task) {
 	for _, row := range t.Rows {
 		ref, title, status := t.Names(row)
-		if title == "" || ref.Phase || t.After() < 0 && t.Column(column) < 0 && (ref.ID == "" || t.Column("id") < 0 && !ref.Word) ||
+		if title == "" || ref.Phase || t.After() < 0 && t.Column(column) < 0 && (ref.ID == "" || t.Column("id", "place") < 0 && !ref.Word) ||
 			len(ref.ID) > 1 && prose.NoTaskCode(ref.ID) && ref.ID[1] > '9' {
 			return nil
 		}

@@ -82,10 +82,11 @@ var labels = map[string][]string{
 		"tâche", "título", "tarea", "tarefa", "задача", "название", "任务", "标题", "名称", "タスク", "作業", "작업"},
 	"text": {"description", "summary", "details", "beschreibung", "descripción", "descrição", "описание", "描述", "说明",
 		"説明", "설명", "内容", "내용", "o quê", "o que"},
-	"criteria": {"acceptance", "acceptance criteria"}, // only at the head of a column
-	"verify":   {"verify"},                            // likewise
-	"id": {"id", "#", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.", "phase", "step",
-		"issue", "ticket", "key", "fase", "paso", "schritt", "etapa", "étape", "этап", "номер", "序号", "编号", "番号", "번호"},
+	"criteria": {"acceptance", "acceptance criteria"},                                  // only at the head of a column
+	"verify":   {"verify"},                                                             // likewise
+	"place":    {"phase", "step", "fase", "paso", "schritt", "etapa", "étape", "этап"}, // where there is no id
+	"id": {"id", "#", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.",
+		"issue", "ticket", "key", "номер", "序号", "编号", "番号", "번호"},
 }
 
 var labelOf = invert(labels)
@@ -143,7 +144,8 @@ var sectionWords = map[Section][]string{
 	Background: {"current status", "status", "progress", "progress tracking", "completed", "进度", "进度追踪", "进度跟踪", "当前状态",
 		"现状", "進捗", "現状", "현재 상태", "진행 상황", "overview", "summary", "executive summary", "introduction", "background", "context", "motivation",
 		"goals", "problem statement", "desired end state", "desired state", "scope", "testing strategy", "test strategy",
-		"testing", "test plan", "manual testing", "manual testing steps", "key discoveries", "key findings", "references",
+		"testing", "test plan", "testplan", "plan de pruebas", "plano de testes", "план тестирования", "测试计划", "テスト計画",
+		"테스트 계획", "manual testing", "manual testing steps", "key discoveries", "key findings", "references",
 		"related", "notes", "performance considerations", "security considerations", "table of contents", "contents",
 		"appendix", "timeline", "rollback plan", "scud task mapping", "task mapping", "changelog", "requirements",
 		"überblick", "übersicht", "zusammenfassung", "ziele", "hintergrund", "anforderungen", "contexte", "résumé",
