@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -268,6 +269,7 @@ func FuzzChecklist(f *testing.F) {
 	}
 	f.Add("- [ ] 1. a\n  - [x] 1.1 b\r\n  - [~] 1.2 c (depends on 1.1, blocks 3-4)\n* [-] T3 [P] x", uint8(3))
 	f.Add("## Notes\n- [ ] a\n## 2. Validation\n- [ ] 2.1 b\n  - [ ] c\n## Done when\n- [ ] d\n- [ ] 2.2* e\n- [ ] 2.1 f", uint8(1))
+	f.Add("[X] 0 a\n[] 1) b\n[ ] c\n", uint8(3))
 	f.Fuzz(func(t *testing.T, src string, which uint8) {
 		checkBinary(t, "tasks.md", src, which)
 		if c, p := readEntries(src); p == nil {
@@ -287,6 +289,8 @@ func checkAccount(t *testing.T, c *entries) {
 		}
 	}
 }
+
+var anyBox = regexp.MustCompile(`\[[^\]\n]{0,8}\]`) // [], [ ], [x ], [done]
 
 // checkBinary edits statuses of a list and reads it again.
 func checkBinary(t *testing.T, name, src string, which uint8) {
@@ -320,36 +324,7 @@ func checkBinary(t *testing.T, name, src string, which uint8) {
 			t.Fatalf("%q became %q: task %s is %s, want %s", src, file.src, id, task.Status, status)
 		}
 	}
-	if name == "tasks.md" && len(src) != len(file.src) {
+	if name == "tasks.md" && anyBox.ReplaceAllString(src, "[]") != anyBox.ReplaceAllString(file.src, "[]") {
 		t.Fatalf("%q became %q", src, file.src)
 	}
-}
-
-// FuzzCheckAccount: each line with a box is an entry, belongs to one, is a criterion, or was left out, which is said.
-func FuzzCheckAccount(f *testing.F) {
-	for _, src := range []string{"- [ ] T001 a\n  - [ ] b\n- [ ] c\n## Notes\n- [x] d\n## Acceptance Criteria\n- [ ] AC-1 e\n",
-		"- [ ] 1. a\n- [ ]* 1.1 b\n[ ] 2 c\n  - [?] 3 d\n", "## Done when\n- [ ] T1 a\n## Tasks\n- [ ] T2 b\n    - [ ] T2 c\n- [ ] ES5 d\n"} {
-		f.Add(src)
-	}
-	f.Fuzz(func(t *testing.T, src string) {
-		c, p := readEntries(src)
-		if p != nil {
-			return
-		}
-		in, said := map[int]bool{}, map[int]bool{}
-		for _, e := range c.list {
-			for n := e.line; n < e.last; n++ {
-				in[n] = true
-			}
-		}
-		for _, x := range c.left {
-			said[x.Line-1] = true
-		}
-		for n := range c.md.Lines {
-			e := c.entry(n)
-			if c.md.Lines[n].Box != 0 && !in[n] && !said[n] && e.under < prose.Checklist {
-				t.Fatalf("line %d of %q is lost", n+1, src)
-			}
-		}
-	})
 }

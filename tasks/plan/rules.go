@@ -71,7 +71,7 @@ func (r *reader) choose() (by rule, list []task) {
 		}
 		taken, left := len(found), 0
 		inside := r.inside(found)
-		r.work(x, found, func(n int, _ string) {
+		r.leave(x, found, func(n int, _ string) {
 			if r.Under(n) < prose.Background {
 				left++
 			}
@@ -102,18 +102,17 @@ func (r *reader) inside(list []task) []bool {
 	return in
 }
 
-// work visits the lines that look like work and are neither in one of the tasks by this rule nor a criterion, with why
+// leave visits the lines that look like work and are neither in one of the tasks by this rule nor a criterion, with why
 // they are no tasks.
-func (r *reader) work(by rule, list []task, leave func(n int, reason string)) {
+func (r *reader) leave(by rule, list []task, visit func(n int, reason string)) {
 	in, ids, titles := r.inside(list), map[string]bool{}, map[string]bool{}
 	for i := range list {
 		ids[list[i].ID], titles[prose.Fold(list[i].Title)] = true, true
 	}
 	rows := map[int]bool{}
-	for _, t := range r.workTables() {
-		for _, x := range rowTasks(t, "status") {
-			rows[x.Line-1] = !ids[x.own] && !titles[prose.Fold(x.Title)]
-		}
+	for i := range r.rowTasks {
+		x := &r.rowTasks[i]
+		rows[x.Line-1] = !ids[x.own] && !titles[prose.Fold(x.Title)]
 	}
 	chosen := fmt.Sprintf("the tasks of this plan are its %s (as in %q)", by.name, by.example)
 	for n := range r.Lines {
@@ -123,11 +122,11 @@ func (r *reader) work(by rule, list []task, leave func(n int, reason string)) {
 		}
 		switch about := section >= prose.Background; {
 		case l.Box != 0 && about:
-			leave(n, fmt.Sprintf("it stands under %q", r.Heads[head].Text))
+			visit(n, fmt.Sprintf("it stands under %q", r.Heads[head].Text))
 		case l.Box != 0, rows[n] && !about,
 			head >= 0 && r.Heads[head].Line == n && r.isWork(&r.Heads[head], by) && !holds(list, &r.Heads[head]),
 			l.Number != "" && section == prose.Work && l.Kind == markdown.Entry && by.name != phasesAlone && !in[min(n+1, len(in)-1)]:
-			leave(n, chosen)
+			visit(n, chosen)
 		}
 	}
 }
@@ -146,7 +145,7 @@ func holds(list []task, h *outline.Heading) bool {
 
 // account notes what looks like work and is neither a task, nor a part of one, nor a criterion.
 func (r *reader) account(by rule) {
-	r.work(by, r.tasks, func(n int, reason string) {
+	r.leave(by, r.tasks, func(n int, reason string) {
 		_, status := outline.CutStatus(r.Plain(n))
 		closed := tasks.BoxStatus(r.Lines[n].Box) == tasks.Done || status == "done"
 		r.findings = append(r.findings, tasks.NoTask(n, r.Line(n), reason, closed))

@@ -10,7 +10,7 @@ import (
 
 // rows makes tasks of the rows of tables, by this column where a row has no number.
 func (r *reader) rows(column string) (all []task) {
-	for _, t := range r.workTables() {
+	for _, t := range r.work {
 		if r.Under(t.Rows[0].Line) < prose.Background {
 			all = append(all, rowTasks(t, column)...)
 		}
@@ -18,8 +18,8 @@ func (r *reader) rows(column string) (all []task) {
 	return all
 }
 
-// workTables are the tables but for those that are an index of sections.
-func (r *reader) workTables() (list []*outline.Table) {
+// findRows finds the tables of work, and what their rows are tasks of.
+func (r *reader) findRows() {
 	type name struct {
 		phase int
 		text  string
@@ -39,10 +39,9 @@ func (r *reader) workTables() (list []*outline.Table) {
 			}
 		}
 		if 2*named <= len(t.Rows) {
-			list = append(list, t)
+			r.work, r.rowTasks = append(r.work, t), append(r.rowTasks, rowTasks(t, "status")...)
 		}
 	}
-	return list
 }
 
 // rowTasks are the tasks of one table, none where not each row has a title, and a number, dependencies or this column.

@@ -57,6 +57,8 @@ type reader struct {
 	called   map[string]int   // folded title to place, -1 for several
 	links    int              // dependencies, each as often as it is stated
 	open     *prose.Statement // what the list that follows is about: "Depends on:"
+	work     []*outline.Table // tables but those that are an index of sections
+	rowTasks []task           // of these
 	weak     bool             // no work was found: sections called checklist count too
 }
 
@@ -65,6 +67,7 @@ func (d *Document) readTasks() {
 	d.index, d.mentions = map[string]int{}, map[int]bool{}
 	r := &reader{Document: d, phaseIDs: map[string]int{}, unpadded: map[string]int{}, stems: map[string]bool{}, called: map[string]int{}}
 	r.findPhases()
+	r.findRows()
 	by, list := r.choose()
 	switch reason := r.otherDocument(); {
 	case reason == "" && len(list) == 0:
