@@ -220,6 +220,7 @@ func TestRefused(t *testing.T) {
 			"x.json: the file is not UTF-8 text: invalid byte in line 2"},
 		{"conflict", "{\n<<<<<<< HEAD\n\"tasks\":[]\n", "x.json:2: merge conflict markers"},
 		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"},
+		{"prompts", `{"tasks":[{"id":"1","prompt":"a","cron":"* * * * *"}]}`, "a prompt and no title"},
 		{"bare array", `[{"title":"a"}]`, "a bare array of tasks"},
 		{"a string", `"x"`, "no task list"},
 		{"empty object", `{}`, "no task list"},

@@ -81,6 +81,9 @@ func (d *document) lookalike() *problem {
 
 // readTasks reads an array of tasks into f.
 func readTasks(f *File, list gjson.Result) *problem {
+	if first := list.Get("0"); first.Get("prompt").Exists() && !first.Get("title").Exists() {
+		return &problem{list.Index, `its entries have a prompt and no title: this is some other program's file`}
+	}
 	r := &reader{File: f, line: 1}
 	f.tasks = make([]Task, 0, min(strings.Count(list.Raw, "{"), maxTasks))
 	if p := r.list(list, nil); p != nil {

@@ -68,6 +68,17 @@ type Document struct {
 	fences []Span
 }
 
+// EndLines is a text in which "\r" alone ends a line too, as editors and YAML count. Places stay those of the source.
+func EndLines(src []byte) string {
+	src = bytes.Clone(src)
+	for i, c := range src {
+		if c == '\r' && !bytes.HasPrefix(src[i+1:], []byte("\n")) {
+			src[i] = '\n'
+		}
+	}
+	return string(src)
+}
+
 // Parse reads a document. Headings are what CommonMark takes for headings outside of lists and quotes, with allowances
 // for documents as they are written: fences may nest (see pairFences), front matter and comments are no text, and
 // where headings are written with # a line of dashes under a paragraph is a rule, not a heading; underlined with

@@ -21,7 +21,7 @@ type Matter struct {
 // Read reads only the settings at the top of a plan, and says what is wrong with them.
 func Read(src []byte) (f Matter, findings []tasks.Finding) {
 	const maxLines, maxBytes = 200, 64 << 10 // more is no front matter
-	lines := strings.SplitAfterN(string(src), "\n", maxLines+1)
+	lines := strings.SplitAfterN(markdown.EndLines(src), "\n", maxLines+1)
 	doc, err := markdown.Parse(strings.Join(lines[:min(len(lines), maxLines)], ""))
 	if err != nil || doc.Front == "" {
 		return f, nil

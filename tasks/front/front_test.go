@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"descartes/internal/markdown"
 	"descartes/tasks"
 )
 
@@ -46,7 +47,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q sets %+v", text, m)
 		}
 		for _, x := range findings {
-			if x.Line < 1 || x.Line > strings.Count(string(text), "\n")+1 || x.Message == "" {
+			if x.Line < 1 || x.Line > strings.Count(markdown.EndLines(text), "\n")+1 || x.Message == "" {
 				t.Errorf("%q: finding %+v", text, x)
 			}
 		}

@@ -3,9 +3,7 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 
 	"descartes/internal/markdown"
 	"descartes/tasks"
@@ -45,14 +43,7 @@ func Parse(name string, src []byte) (*Document, error) {
 	err := markdown.CheckText(src)
 	var o *outlined
 	if err == nil {
-		// Lines are counted as an editor does, and places are those of the source: "\r" alone ends a line too.
-		src = slices.Clone(src)
-		for i, c := range src {
-			if c == '\r' && !bytes.HasPrefix(src[i+1:], []byte("\n")) {
-				src[i] = '\n'
-			}
-		}
-		o, err = outline.Read(string(src))
+		o, err = outline.Read(markdown.EndLines(src))
 	}
 	if err != nil {
 		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
