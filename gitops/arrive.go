@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,80 +47,122 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 }
 
 // Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing.
-// why says what is in the way; "" means that it is there. An error is a disk without room, or one that does not read or
-// write; what could not be taken back then is in a ref, and the next FinishArrival brings the rest.
+// why says what is in the way; "" means that it is there. What the working tree is to be is made by a merge, and looked
+// at, before a file moves. An error is a disk without room, or one that does not read or write; what could not be taken
+// back then is in a ref, and the next FinishArrival brings the rest.
 func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error) {
-	steps := map[string]step{}
-	err = r.diff(ctx, from, to, func(path string, was, is treeItem) {
-		if steps[path] = (step{was, is}); was.mode == modeGitlink && is.mode == modeGitlink && r.cli.holds(path) {
-			why = LeftOut{path, "it is a submodule, of which it has another commit"}.String()
-		}
-	})
-	if err != nil || why != "" {
-		return why, err
-	}
-	patch, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--binary", "--full-index",
-		"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
-		"--src-prefix=a/", "--dst-prefix=b/", string(from), string(to)}})
-	if err != nil || len(patch) == 0 {
-		return "", err
-	}
-	apply := func(args ...string) error {
-		_, err := r.cli.run(ctx, gitCall{args: append([]string{"apply", "--whitespace=nowarn"}, args...),
-			stdin: patch})
-		return err
-	}
-	err = apply("--check")
-	said, refused := err.(*gitError)
+	m, why, err := r.meet(ctx, from, to)
 	switch {
-	case refused && apply("--check", "--reverse") == nil: // a killed run did
+	case err != nil:
+		return "", fmt.Errorf("merge changes with the working tree: %w", err)
+	case why != "":
+		return why, nil
+	case len(m.steps) == 0: // a killed run brought them
 		return "", r.removeRef(ctx, arriving)
-	case refused:
-		return unfit(said.said), nil
-	case err == nil:
-		why, err = r.shut(ctx, steps)
 	}
-	if err != nil || why != "" {
+	if why, err := r.shut(ctx, m); err != nil || why != "" {
 		return why, err
 	}
-	if err := r.noteArrival(ctx, patch, sortedKeys(steps)); err != nil {
+	before, at, err := r.noteArrival(ctx, m)
+	if err != nil {
 		return "", fmt.Errorf("note what arrives in the working tree: %w", err)
 	}
 	crash.Point("git: arrival noted")
-	gone := r.goes(steps)
-	if err = apply(); err == nil {
-		if _, why = r.stays(gone); why == "" {
-			return "", r.removeRef(ctx, arriving)
-		}
+	kept, err := r.carry(ctx, m.steps, at, false)
+	if err == nil && len(kept) == 0 {
+		return "", r.removeRef(ctx, arriving)
 	}
 	full := r.cli.full()
-	if back := r.undoArrival(ctx); back != nil {
-		return "", fmt.Errorf("bring changes into the working tree: %w", errors.Join(cmp.Or(full, err), back))
+	if _, back := r.carry(ctx, m.steps, before, true); back != nil {
+		return "", fmt.Errorf("bring changes into the working tree: %w", errors.Join(cmp.Or(full, err),
+			fmt.Errorf("take them back out of it: %w", back)))
 	}
-	if said, refused = err.(*gitError); refused && full == nil {
-		why, err = unfit(said.said), nil
+	if rerr := r.removeRef(ctx, arriving); rerr != nil {
+		return "", rerr
 	}
-	if err != nil {
+	said, refused := errors.AsType[*gitError](err)
+	switch {
+	case full == nil && refused:
+		return cmp.Or(fatal(said.said), "git cannot write it"), nil
+	case full == nil && errors.Is(err, fs.ErrPermission):
+		return strings.ReplaceAll(err.Error(), "\n", ", "), nil
+	case err != nil:
 		return "", fmt.Errorf("bring changes into the working tree, where nothing was moved: %w", cmp.Or(full, err))
 	}
-	return why, nil
+	left := make([]LeftOut, len(kept))
+	for i, name := range kept {
+		left[i] = LeftOut{name, "it was changed here meanwhile"}
+	}
+	return someOf(left), nil
 }
 
-// shut says what would stop git in the midst of changes, of which it does not tell before: a folder of the user's where
-// a file comes, what is read-only. An error is that there is no room for them.
-func (r *Repo) shut(ctx context.Context, steps map[string]step) (why string, err error) {
+// meet merges what differs between two trees with the working tree. No steps mean that it has that.
+func (r *Repo) meet(ctx context.Context, from, to Tree) (m *move, why string, err error) {
+	changed := map[string]step{}
+	err = r.diff(ctx, from, to, func(name string, was, is treeItem) {
+		switch {
+		case was.mode == modeGitlink && is.mode == modeGitlink && r.cli.holds(name):
+			why = LeftOut{name, "it is a submodule, of which it has another commit"}.String()
+		case was.mode == modeGitlink && r.cli.holds(name):
+			why = LeftOut{name, "it is a submodule, which it has no more"}.String()
+		}
+		changed[name] = step{was, is}
+	})
+	if err != nil || why != "" || len(changed) == 0 {
+		return &move{}, why, err
+	}
+	if _, err := r.Snapshot(ctx); err != nil {
+		return nil, "", err
+	}
+	index, err := r.cli.indexCopy(r.cli.last)
+	defer os.Remove(index)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--replace", "-z", "--stdin"},
+		index: index, stdin: nulJoin(r.filesAt(changed))}); err != nil { // ignored ones too
+		return nil, "", err
+	}
+	here, err := r.cli.word(ctx, index, "write-tree")
+	if err != nil {
+		return nil, "", err
+	}
+	m = &move{from: Tree(here), steps: map[string]step{}}
+	var conflicts []Conflict
+	m.to, conflicts, err = r.MergeTrees(ctx, from, m.from, to)
+	if err != nil || len(conflicts) > 0 {
+		left := make([]LeftOut, len(conflicts))
+		for i, c := range conflicts {
+			left[i] = LeftOut{c.Path, cmp.Or(unfits[c.Kind], c.Why, c.Kind)}
+		}
+		return nil, someOf(left), err
+	}
+	err = r.diff(ctx, m.from, m.to, func(name string, was, is treeItem) { m.steps[name] = step{was, is} })
+	m.moves = m.steps
+	return m, "", err
+}
+
+// shut says what no merge tells of: what is in no tree and lies where changes arrive, what is read-only. An error is
+// that there is no room for them.
+func (r *Repo) shut(ctx context.Context, m *move) (why string, err error) {
 	var ids strings.Builder
-	for _, name := range sortedKeys(steps) {
-		s := steps[name]
-		if fi, err := r.root.Lstat(name); err == nil && fi.IsDir() && s.is.mode != 0 && s.is.mode != modeGitlink &&
-			r.holdsOther(&move{steps: steps}, name) {
-			return LeftOut{name, "it is a folder here"}.String(), nil
+	left := r.inTheWay(m)
+	for _, name := range sortedKeys(m.steps) {
+		s := m.steps[name]
+		if why := r.lost(m.steps, name); why != "" {
+			left = append(left, LeftOut{name, why})
+		}
+		if s.was.mode != 0 && !exists(filepath.Join(r.l.root, name)) { // a sparse checkout looks so
+			left = append(left, LeftOut{name, "it is not here"})
 		}
 		if s.is.mode != 0 && s.is.mode != modeGitlink {
 			ids.WriteString(s.is.id + "\n")
 		}
 	}
-	if _, why, _ := r.closed(steps); why != "" {
+	if len(left) > 0 {
+		return someOf(left), nil
+	}
+	if _, why, _ := r.closed(m.steps); why != "" {
 		return why, nil
 	}
 	sizes, err := r.cli.feed(ctx, []byte(ids.String()), "cat-file", "--batch-check=%(objectsize)")
@@ -138,25 +183,27 @@ func (r *Repo) shut(ctx context.Context, steps map[string]step) (why string, err
 // spare is what a file system takes for files besides their bytes, at most, for what an attempt commonly changes.
 const spare = 1 << 20
 
-// unfits are git's words for what keeps a change from a file, with ours.
-var unfits = map[string]string{"patch does not apply": "it was changed here in the same place",
-	"No such file or directory":           "it is not here any more",
-	"already exists in working directory": "it was made here, too"}
+// unfits are our words for git's kinds of conflict.
+var unfits = map[string]string{
+	"content":        "it was changed here in the same place",
+	"binary":         "it was changed here, too",
+	"add/add":        "it was made here, too",
+	"modify/delete":  "it was changed on one side and removed on the other",
+	"rename/delete":  "it was renamed on one side and removed on the other",
+	"file/directory": "it is a file on one side and a folder on the other",
+}
 
-// unfit says in which files changes do not fit what is here, by git's words for it.
-func unfit(said string) string {
+// someOf names the first of a list.
+func someOf(left []LeftOut) string {
+	slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+	left = slices.Compact(left)
 	var list []string
-	for line := range strings.Lines(said) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "error: ")
-		if at := strings.LastIndex(line, ": "); at > 0 && unfits[line[at+2:]] != "" {
-			list = append(list, LeftOut{line[:at], unfits[line[at+2:]]}.String())
+	for i, l := range left {
+		if i == 5 {
+			list = append(list, fmt.Sprintf("and %d more", len(left)-i))
+			break
 		}
-	}
-	if len(list) == 0 {
-		return cmp.Or(fatal(said), "git cannot apply it")
-	}
-	if n := len(list) - 5; n > 0 {
-		list = append(list[:5], fmt.Sprintf("and %d more", n))
+		list = append(list, l.String())
 	}
 	return strings.Join(list, ", ")
 }
@@ -188,63 +235,16 @@ func (r *Repo) Taking(ctx context.Context, ref string) string {
 }
 
 // arriving names in this working tree, while changes arrive, a commit of the working tree as it is to be, whose parent
-// is one of it as it was: git removes all files that it changes before it writes them.
+// is one of it as it was.
 const arriving = "refs/worktree/descartes/arriving"
 
-// noteArrival sets that ref for a patch, which changes these files; those of them that git ignores are in it too.
-func (r *Repo) noteArrival(ctx context.Context, patch []byte, names []string) error {
-	if _, err := r.Snapshot(ctx); err != nil {
-		return err
-	}
-	index, err := r.cli.indexCopy(r.cli.last)
-	defer os.Remove(index)
-	if err != nil {
-		return err
-	}
-	var here []string
-	for _, name := range names {
-		if fi, err := r.root.Lstat(name); err == nil && !fi.IsDir() && linkAbove(r.l.root, name) == "" {
-			here = append(here, name)
-		}
-	}
-	stage := func(stdin []byte, args ...string) (tree string, err error) {
-		if _, err = r.cli.run(ctx, gitCall{args: args, index: index, stdin: stdin}); err == nil {
-			tree, err = r.cli.word(ctx, index, "write-tree")
-		}
-		return tree, err
-	}
-	was, err := stage(nulJoin(here), "update-index", "--add", "--replace", "-z", "--stdin")
-	if err != nil {
-		return err
-	}
-	to, err := stage(patch, "apply", "--cached", "--whitespace=nowarn")
-	if err != nil {
-		return err
-	}
-	before, err := r.keep(ctx, arriving, Tree(was), nil, "descartes: the working tree before changes arrived")
+// noteArrival sets that ref.
+func (r *Repo) noteArrival(ctx context.Context, m *move) (before, at string, err error) {
+	before, err = r.keep(ctx, arriving, m.from, nil, "descartes: the working tree before changes arrived")
 	if err == nil {
-		_, err = r.keep(ctx, arriving, Tree(to), []string{before}, "descartes: the working tree with them")
+		at, err = r.keep(ctx, arriving, m.to, []string{before}, "descartes: the working tree with them")
 	}
-	return err
-}
-
-// undoArrival takes back what git moved of changes before it gave up.
-func (r *Repo) undoArrival(ctx context.Context) error {
-	at, err := r.RefCommit(arriving)
-	if err != nil || at == "" {
-		return err
-	}
-	before, err := r.parentOf(at)
-	if err == nil {
-		var steps map[string]step
-		if steps, err = r.stepsOf(ctx, before, at); err == nil {
-			err = r.carry(ctx, steps, before, true)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("take changes back out of the working tree: %w", err)
-	}
-	return r.removeRef(ctx, arriving)
+	return before, at, err
 }
 
 // FinishArrival completes an Arrive that a kill cut short. A file that somebody changed since stays as it is.
@@ -257,7 +257,7 @@ func (r *Repo) FinishArrival(ctx context.Context) error {
 	if err == nil && before != "" { // else it had not begun
 		var steps map[string]step
 		if steps, err = r.stepsOf(ctx, before, at); err == nil {
-			err = r.carry(ctx, steps, at, false)
+			_, err = r.carry(ctx, steps, at, false)
 		}
 	}
 	if err != nil {

@@ -231,7 +231,7 @@ func (r *Repo) lookAhead(ctx context.Context, branch, from, to string, cut bool)
 		m.steps, err = r.stepsOf(ctx, from, to)
 	}
 	if err == nil && cut { // git wrote the index when it had all files
-		err = r.carry(ctx, m.steps, "", true)
+		_, err = r.carry(ctx, m.steps, "", true)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -401,7 +401,7 @@ func (r *Repo) carryOut(ctx context.Context, m *move, ref *heldRef) ([]LeftOut, 
 	ctx = context.WithoutCancel(ctx)
 	back := r.onIndex(ctx, func() error { return r.cli.refresh(ctx, was) })
 	if back == nil {
-		back = r.carry(ctx, m.moves, "", true)
+		_, back = r.carry(ctx, m.moves, "", true)
 	}
 	if _, ok := errors.AsType[*RefusedError](err); ok && back == nil {
 		return nil, err
@@ -531,17 +531,17 @@ func linkAbove(root, name string) string {
 	return ""
 }
 
-// carry completes a move of files that was cut short, or undoes it: those that are as git found them, that it wrote or
-// had begun to write, or that are not there, become as a commit has them, or the index where that is "". What somebody
-// changed since stays, and so does what the index has of the move.
-func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string, undo bool) error {
+// carry brings files to how a commit has them, or the index where that is "": forward to what each step makes of its
+// file, or with undo back to what it was. It moves those that are as git found them, that it wrote or had begun to write,
+// or that are not there. What somebody changed since stays, and is returned; so does what the index has of the move.
+func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string, undo bool) (kept []string, err error) {
 	staged, err := r.cli.stagedAt(ctx, "", steps)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	files, err := r.onDisk(ctx, steps, staged.hidden)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var put, folders []string
 	for name, s := range steps {
@@ -551,24 +551,38 @@ func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string, 
 		}
 		fi, gone := r.root.Lstat(name)
 		switch {
-		case undo && commit == "" && staged.items[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink,
-			linkAbove(r.l.root, name) != "", now == want && gone == nil:
-		// somebody changed it since
+		case undo && commit == "" && staged.items[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink,
+			s.is.mode == modeGitlink, linkAbove(r.l.root, name) != "", now == want && gone == nil:
 		case gone == nil && fi.IsDir() && want.mode != 0:
 			folders = append(folders, name)
-		case gone == nil && (now != other || other.mode == 0) && !r.written(ctx, name, now, s.is):
+		case gone == nil && (now != other || other.mode == 0) && !r.written(ctx, name, now, s.is) &&
+			!(undo && r.written(ctx, name, now, s.was)):
+			kept = append(kept, name)
 		case want.mode != 0:
 			put = append(put, name)
 		case gone == nil:
-			err = errors.Join(err, r.root.Remove(name))
+			err = errors.Join(err, r.removeFile(name))
 		}
 	}
 	for _, name := range folders {
-		if r.removeEmpty(name) {
+		if !exists(filepath.Join(r.l.root, name)) || r.removeEmpty(name) { // its last file may have taken it along
 			put = append(put, name)
+		} else {
+			kept = append(kept, name)
 		}
 	}
-	return errors.Join(err, r.putBack(ctx, commit, put))
+	return kept, errors.Join(err, r.putBack(ctx, commit, put))
+}
+
+// removeFile removes a file, and the folders above it that are empty then, as git does.
+func (r *Repo) removeFile(name string) error {
+	if err := r.root.Remove(name); err != nil {
+		return fmt.Errorf("%s cannot be removed (%w)", name, reason(err))
+	}
+	for dir := path.Dir(name); dir != "." && r.root.Remove(dir) == nil; {
+		dir = path.Dir(dir)
+	}
+	return nil
 }
 
 // removeEmpty removes a folder in which no file is left.
@@ -606,14 +620,8 @@ func (r *Repo) putBack(ctx context.Context, commit string, names []string) (err 
 
 // onDisk is what git would store of files, those too from whose changes it looks away.
 func (r *Repo) onDisk(ctx context.Context, steps map[string]step, hidden []string) (map[string]treeItem, error) {
-	files := map[string]step{}
-	for name := range steps {
-		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) &&
-			linkAbove(r.l.root, name) == "" {
-			files[name] = step{}
-		}
-	}
-	if len(files) == 0 {
+	there := r.filesAt(steps)
+	if len(there) == 0 {
 		return nil, nil
 	}
 	// it knows the modes where the file system does not
@@ -624,13 +632,28 @@ func (r *Repo) onDisk(ctx context.Context, steps map[string]step, hidden []strin
 	}
 	if err == nil {
 		_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--replace", "--info-only", "-z",
-			"--stdin"}, index: index, stdin: nulJoin(sortedKeys(files))})
+			"--stdin"}, index: index, stdin: nulJoin(there)})
 	}
 	if err != nil {
 		return nil, err
 	}
+	files := map[string]step{}
+	for _, name := range there {
+		files[name] = step{}
+	}
 	at, err := r.cli.stagedAt(ctx, index, files)
 	return at.items, err
+}
+
+// filesAt are those of some paths at which a file or a link lies, sorted.
+func (r *Repo) filesAt(steps map[string]step) (there []string) {
+	for _, name := range sortedKeys(steps) {
+		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) &&
+			linkAbove(r.l.root, name) == "" {
+			there = append(there, name)
+		}
+	}
+	return there
 }
 
 // written reports whether git wrote a file, or was killed while it did.
