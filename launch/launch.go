@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -163,7 +164,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		}
 	}
 	r.warn()
-	if r.Idle && r.Config.Git.Push && r.Fetches {
+	if (r.Idle || r.stuck() != nil) && r.Config.Git.Push && r.Fetches {
 		r.pushIdle(ctx)
 	}
 	return r, r.found
@@ -704,14 +705,30 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 	return nil
 }
 
-// pushIdle pushes for a run that has nothing to do what earlier ones over its tag made: one may have been refused, or
-// ended before it could. Until the remote has it the work is not where it belongs.
+// stuck is why nothing of a list can run, where that is all that keeps a run from starting.
+func (r *Run) stuck() error {
+	if len(r.found) == 1 {
+		if none, ok := errors.AsType[*source.NothingRunsError](r.found[0].Err); ok {
+			return none
+		}
+	}
+	return nil
+}
+
+// pushIdle pushes for a run that has nothing to do, or cannot do anything, what earlier ones over its tag made: one may
+// have been refused, or ended before it could. Until the remote has it the work is not where it belongs.
 func (r *Run) pushIdle(ctx context.Context) {
-	if r.Repo == nil || len(r.found) > 0 {
+	stuck := r.stuck()
+	if r.Repo == nil || len(r.found) > 0 && stuck == nil {
 		return
 	}
-	if err := r.pushBranch(ctx); err != nil {
+	switch err := r.pushBranch(ctx); {
+	case err == nil:
+	case stuck == nil:
 		r.wrong(coded{fmt.Errorf("every task is done, and that is not pushed: %w", err), gitFails})
+	default:
+		r.found = nil // it is in the same sentence, and has another exit status
+		r.wrong(coded{fmt.Errorf("%w; and what is committed is not pushed: %w", stuck, err), gitFails})
 	}
 }
 
@@ -756,6 +773,9 @@ func (r *Run) pushBranch(ctx context.Context) error {
 	for _, s := range loops {
 		p.Loops = append(p.Loops, s.State.ID)
 	}
+	if p.Others, err = r.otherBranches(ctx, ref, remote, loops); err != nil {
+		return err
+	}
 	notes, err := p.Push(ctx, r.Repo, remote)
 	if err == nil {
 		err = r.sayings().Push(ctx, remote)
@@ -766,10 +786,67 @@ func (r *Run) pushBranch(ctx context.Context) error {
 	if notes != nil {
 		r.Unpushed = notes.Error()
 	}
+	var pushed []string
 	if !there {
-		r.Pushed = branch
+		pushed = append(pushed, branch)
 	}
+	for _, other := range p.Others {
+		pushed = append(pushed, trunk.ShortRef(other))
+	}
+	r.Pushed = strings.Join(pushed, ", ")
 	return nil
+}
+
+// otherBranches are those of loops over the tag that were to push and could not, which neither the branch nor the remote
+// has: their own, and the one where commits went that the user's files could not follow. One that is gone from the
+// remote since it was there is left alone.
+func (r *Run) otherBranches(ctx context.Context, branch, remote string, loops []store.Saved) (others []string,
+	err error) {
+	var refs []string
+	for _, s := range loops {
+		path := store.NewHome(r.Root).Events(s.State.ID)
+		last, err := journal.Last(path)
+		if !s.State.Config.Git.Push || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && last != nil && last.Detail != nil && last.End() != nil && last.Detail.Unpushed == "" {
+			continue
+		}
+		h, lerr := journal.Load(path)
+		if err := cmp.Or(err, lerr); err != nil {
+			return nil, err
+		}
+		refs = append(refs, h.Branch, trunk.AsideOf(r.Name()))
+	}
+	on, err := r.Repo.RefCommit(branch)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(refs)
+	for _, ref := range slices.Compact(refs) {
+		if ref == branch || !strings.HasPrefix(ref, "refs/heads/") {
+			continue
+		}
+		at, err := r.Repo.RefCommit(ref)
+		if err != nil {
+			return nil, err
+		}
+		was, err := r.Repo.RefCommit("refs/remotes/" + remote + "/" + trunk.ShortRef(ref))
+		if err != nil {
+			return nil, err
+		}
+		if at == "" || r.Repo.LeadsTo(ctx, on, at) || was != "" && r.Repo.LeadsTo(ctx, was, at) {
+			continue
+		}
+		theirs, err := r.Repo.FetchRef(ctx, remote, ref)
+		if err != nil {
+			return nil, cannotFetch(remote, ref, err)
+		}
+		if theirs == "" || !r.Repo.LeadsTo(ctx, theirs, at) {
+			others = append(others, ref)
+		}
+	}
+	return others, nil
 }
 
 // fetch brings a branch that a run is to push up to what other clones have pushed, by a merge where both moved on;

@@ -11,14 +11,15 @@ import (
 
 // Pushing is what --push sends besides receipts.
 type Pushing struct {
-	Branch string // "refs/heads/x", which may not be there: the run ended before it was made
-	Tag    string // "" for a loop without one
+	Branch string   // "refs/heads/x", which may not be there: the run ended before it was made
+	Others []string // branches to which earlier runs of the tag committed
+	Tag    string   // "" for a loop without one
 	Loops  []string
 }
 
-// Specs are for git push: the branch, the tag's trunk, where that has what no branch has, and the kept attempts.
+// Specs are for git push: the branches, the tag's trunk, where that has what no branch has, and the kept attempts.
 func (p Pushing) Specs(repo *gitops.Repo) (specs []string) {
-	refs := []string{p.Branch}
+	refs := append([]string{p.Branch}, p.Others...)
 	if p.Tag != "" {
 		refs = append(refs, store.TagTrunkRef(p.Tag))
 	}
