@@ -429,7 +429,6 @@ func (r *Run) readGate() {
 		criteria.Steps = gate.StepsOf("", criteria.Asked) // the lists of a mode's prompt are no steps of its work
 	}
 	r.readRules(c, g)
-	r.Prompt.Watch = r.Mode != nil || g != nil && !c.Promised()
 	if criteria != nil {
 		if err := loop.LoopFileFree(store.NewHome(r.Root)); err != nil {
 			r.wrong(err)

@@ -337,7 +337,7 @@ func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) 
 	if known && b.comparable() {
 		b.New = l.unknown(&c, b.Result.Tests)
 	}
-	if !b.Result.Passed && ln.slot != nil && !l.run.tools.Here && len(b.Beside) == 0 {
+	if !b.Result.Passed && !l.run.tools.Here && len(b.Beside) == 0 {
 		b.Slot = ln.number()
 		b.Dangling, err = ln.slot.Dangling(ctx)
 	}

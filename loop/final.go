@@ -28,7 +28,7 @@ const (
 // check slot lacks, else a check slot, which is taken when it is first needed. Where that leads back into the user's
 // tree, agents' slots have to do.
 func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
-	if l.run.lanes.checker != nil || l.run.config.FinalCheck == FinalOff || l.run.lanes.uncheckable || ln.slot == nil {
+	if l.run.lanes.checker != nil || l.run.config.FinalCheck == FinalOff || l.run.lanes.uncheckable {
 		if l.run.lanes.checker != nil {
 			ln = l.run.lanes.checker
 		}

@@ -28,33 +28,23 @@ type Workspace interface {
 	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
 }
 
-// lane is where attempts run one after the other: a slot, or a folder without git.
+// lane is where attempts run one after the other: a slot.
 type lane struct {
 	ws     Workspace
-	slot   *workspace.Slot // ws; nil: it is a folder without git
+	slot   *workspace.Slot // ws
 	runner *attempt.Runner
-	end    func() error // ends a slot's processes and releases it; nil for a folder
+	end    func() error // ends the slot's processes and releases it
 
 	begins bool           // it is being prepared for an attempt
 	busy   bool           // something is made in it, or its slot has what is waiting to be integrated
 	order  *journal.Event // start of an attempt that a killed run ordered from a fleet; nil for none
 }
 
-// number is the slot's number; 0 for a folder.
-func (ln *lane) number() int {
-	if ln.slot == nil {
-		return 0
-	}
-	return ln.slot.Number
-}
+// number is the slot's number.
+func (ln *lane) number() int { return ln.slot.Number }
 
 // env is the additional environment of commands.
-func (ln *lane) env() []string {
-	if ln.slot == nil {
-		return nil
-	}
-	return ln.slot.Env()
-}
+func (ln *lane) env() []string { return ln.slot.Env() }
 
 // lanes are those of a run, with what its slots need.
 type lanes struct {
@@ -68,22 +58,14 @@ type lanes struct {
 // prepare sets up a lane for a unit. It is slow.
 func (l *lanes) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
 	stand, err = ln.ws.Prepare(ctx, s)
-	if l.run.trunk == nil {
-		return stand, err
-	}
 	for _, note := range l.run.trunk.pool.Notes() {
 		err = errors.Join(err, l.run.tell(&journal.Event{Type: journal.Warning, Message: note}))
 	}
 	return stand, err
 }
 
-// holds is the tree that work on something new starts from: all that is integrated; "" without git.
-func (l *Loop) holds() gitops.Tree {
-	if l.trunk == nil {
-		return ""
-	}
-	return l.trunk.Tree
-}
+// holds is the tree that work on something new starts from: all that is integrated.
+func (l *Loop) holds() gitops.Tree { return l.trunk.Tree }
 
 // open makes the lanes, one per slot, and does what comes before the first unit. An outcome ends the run. It is slow.
 func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
@@ -319,9 +301,7 @@ func (l *lanes) newLane(slot *workspace.Slot) (*lane, error) {
 // close ends the processes of the slots and releases them.
 func (l *lanes) close() (err error) {
 	for _, ln := range l.all {
-		if ln.end != nil {
-			err = errors.Join(err, ln.end())
-		}
+		err = errors.Join(err, ln.end())
 	}
 	if l.checker != nil {
 		err = errors.Join(err, l.checker.end())

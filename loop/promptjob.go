@@ -24,7 +24,6 @@ type PromptJob struct {
 	Config Config
 	Gate   Gate  // nil: the first iteration that exits with status 0 ends the loop
 	Rules  Rules // nil: Plain
-	Watch  bool  // record what each iteration changes, even if nothing is committed
 	Yes    bool  // a person's answer to the gate's question
 }
 

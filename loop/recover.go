@@ -80,7 +80,7 @@ func (l *worker) holding(ctx context.Context, u *unit, open *journal.Event) (wor
 	if u.lane == nil {
 		return work, nil
 	}
-	if err := u.lane.runner.Killed(u.log); err != nil || u.lane.slot == nil {
+	if err := u.lane.runner.Killed(u.log); err != nil {
 		return work, err
 	}
 	work, err = u.lane.slot.Holds(ctx, open.TS)

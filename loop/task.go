@@ -136,6 +136,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Checks = append(in.Checks, ownCheck(u.task)...)
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.run.job.Allowed(u.task.ID)
 	in.Better = w.run.config.Require == "verified"
+	in.Again = u.number == 1 && u.of > 1 && u.round == nil
 	in.Needs = w.run.job.Needs(u.task.ID)
 	if list := w.run.history.Attempts; len(list) > 0 {
 		in.First = gitops.Tree(list[0].Before)

@@ -578,25 +578,6 @@ type endError struct{ out Outcome }
 
 func (e *endError) Error() string { return e.out.Message }
 
-// drop takes out again what came in last of a unit, which no commit has.
-func (t *mainline) drop(ctx context.Context, unit string) error {
-	at := len(t.Links) - 1
-	for at > 0 && t.Links[at].Unit != unit {
-		at--
-	}
-	if at < 1 || !slices.Contains(t.Units, unit) {
-		return nil
-	}
-	next, met, err := t.run.tools.Repo.MergeTrees(ctx, t.Links[at].Tree, t.Tree, t.Links[at-1].Tree)
-	if err == nil && len(met) > 0 {
-		err = fmt.Errorf("what came in since does without it only by hand: %s", met[0].Path)
-	}
-	if err != nil {
-		return fmt.Errorf("take out the work of %s: %w", unit, err)
-	}
-	return t.TakeOut(ctx, next, "", unit)
-}
-
 // apart reports that somebody else's commit and the verified work do not merge.
 func (t *mainline) apart(ctx context.Context, fate *trunk.Fate) error {
 	return &apartError{&gitops.RefusedError{

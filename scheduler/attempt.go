@@ -73,6 +73,13 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 		r.failAttempt(t, e.Signature, e.Outcome == Crashed || e.Outcome == Nothing)
 	case OutOfQuota, Fault, Refused:
 		r.retry(t)
+	case Mute:
+		if t.Look = false; purpose == Work && t.Spent == 0 && r.Limits.Attempts > 1 && !r.moneySpent(t) {
+			r.failAttempt(t, e.Signature, true) // once more before a person is asked
+			break
+		}
+		t.Asks = true
+		r.move(t, Blocked, -1)
 	case GaveUp, Asks, TooLong:
 		t.Look, t.Asks = false, e.Outcome == Asks
 		r.move(t, Blocked, -1)

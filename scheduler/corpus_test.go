@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestCorpus(t *testing.T) {
 	var b strings.Builder
 	root := filepath.Join("..", "tasks", "testdata")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.Contains(".json.scg.md", filepath.Ext(path)) {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".scg", ".md"}, filepath.Ext(path)) {
 			return err
 		}
 		var several *tasks.NotFoundError

@@ -199,6 +199,7 @@ const (
 	Cancelled  Outcome = "cancelled"
 	GaveUp     Outcome = "gave up"
 	Asks       Outcome = "asks"
+	Mute       Outcome = "mute"     // asks, and used no tool at all: its prompt may never have come to it
 	TooLong    Outcome = "too long" // its client takes no prompt of this length
 	Approved   Outcome = "approved"
 	Rejected   Outcome = "rejected"

@@ -66,6 +66,7 @@ type Input struct {
 	Needs   []string    // labels of the machines that may make it
 	Checks  []Command   // checks of the work, in this order
 	All     bool        // run the remaining checks after one has failed
+	Again   bool        // another attempt follows a failure: one that used no tool and only asks is one
 	Better  bool        // fail unless a test went from red to green or was added, if that is known
 	Always  bool        // verify whatever an agent that ended well did and said
 	Clocks  Clocks      // of the checks
@@ -332,6 +333,9 @@ func (a *run) answered(ctx context.Context) (err error) {
 // earlier work, or if it made something no commit can contain.
 func (a *run) conclude() {
 	r := &a.res.Agent
+	if a.in.Again && r.Idle && a.res.Changed == 0 && r.Blocked == "" { // its prompt may never have come to it
+		r.Question = ""
+	}
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason,
 		Blocked: r.Blocked, Question: oneline.Text(r.Question),
 		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: !a.in.decided()})

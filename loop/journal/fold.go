@@ -95,8 +95,6 @@ func (s *State) loopBegan(e *Event) {
 	s.Providers.loopBegan()
 	if s.Finished, s.retried = nil, nil; e.Type == LoopStarted {
 		s.Started, s.Branch = e.TS, e.Branch
-	} else {
-		s.Prompt.Failed = 0
 	}
 	if e.Reason != ReasonRetry && e.Reason != ReasonAnswered {
 		return

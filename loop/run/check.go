@@ -223,7 +223,10 @@ func signature(text string) string {
 
 // found is what a check found, in the machine's words.
 func found(t *try, c *checked) prompt.Found {
-	f := prompt.Found{NoPlan: c.Ending == journal.PlanMissing, Question: t.question != ""}
+	o := t.res.Objection
+	f := prompt.Found{NoPlan: c.Ending == journal.PlanMissing}
+	// what an agent asks that did nothing else the machine knows since its end
+	f.Question = o != nil && o.Ask || t.question != "" && t.res.Agent.Blocked != ""
 	switch v := t.res.Verify; {
 	case v != nil && !v.Passed:
 		shown, _ := gate.Failed(v.Tail)

@@ -220,7 +220,7 @@ func (r *Run) fails(_ context.Context, err error) (loop.Outcome, error) {
 	r.ends.err = err
 	out := r.error()
 	if r.ends.full = out.Ending == journal.DiskFull; r.ends.full {
-		err = nil
+		err = r.place.drop(&r.tools, r.job.Config.MinFreeDisk)
 	}
 	return out, err
 }
@@ -230,6 +230,11 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	out := r.outcome(&a)
 	var lines []*journal.Event
+	if out.Ending == journal.DiskFull {
+		if err := r.place.drop(&r.tools, r.job.Config.MinFreeDisk); err != nil {
+			lines = append(lines, warning(journal.Unit{}, err.Error()))
+		}
+	}
 	if text := r.owed(ctx); text != "" {
 		lines = append(lines, warning(journal.Unit{Iteration: r.book.history.Iteration}, text))
 	}

@@ -135,6 +135,20 @@ func (p *place) alone(ctx context.Context, note func(string) error) (*seats, err
 	return p.checker, err
 }
 
+// drop removes the slots of a run that ends because their disk is full: what was left there would fill it at each
+// resume. What agents made is under their refs.
+func (p *place) drop(t *loop.Tools, least int64) (err error) {
+	if t.Free == nil || loop.Room(t.Free, max(least, 1), t.Pool) == "" {
+		return nil
+	}
+	for _, s := range []*seats{&p.seats, p.checker} {
+		if s != nil && s.slot != nil {
+			err = errors.Join(err, s.slot.Drop())
+		}
+	}
+	return err
+}
+
 // of is what works in a slot.
 func (p *place) of(slot *workspace.Slot) *seats {
 	if p.checker != nil && p.checker.slot == slot {

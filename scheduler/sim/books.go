@@ -506,6 +506,11 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 		b.fail(n, failure{n.id, e.Signature, o == scheduler.Crashed || o == scheduler.Nothing})
 	case free:
 		b.reopen(n)
+	case o == scheduler.Mute && p == scheduler.Work && n.spent == 0 && b.lim.Attempts > 1 && !b.broke(n):
+		n.look = false
+		b.fail(n, failure{n.id, e.Signature, true})
+	case o == scheduler.Mute:
+		n.work, n.stuck, n.asks, n.look = "", true, true, false
 	case o == scheduler.GaveUp, o == scheduler.Asks, o == scheduler.TooLong:
 		n.work, n.stuck, n.asks, n.look = "", true, o == scheduler.Asks, false
 	default:

@@ -306,7 +306,10 @@ func (w *world) agent(a scheduler.Attempt, worker string) scheduler.Event {
 	case a.Purpose == scheduler.Review:
 		e.Outcome = scheduler.Approved
 	case n == 4:
-		e.Outcome = oneOf(w, scheduler.GaveUp, scheduler.Asks, scheduler.TooLong)
+		e.Outcome = oneOf(w, scheduler.GaveUp, scheduler.Asks, scheduler.TooLong, scheduler.Mute)
+		if e.Outcome == scheduler.Mute {
+			e.Signature = "nothing"
+		}
 	case n == 5, n == 6:
 		e.Outcome, e.Signature = scheduler.Crashed, "crash"
 		if n == 6 {
