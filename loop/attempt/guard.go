@@ -47,11 +47,34 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	if err := s.tellTakenBack(ctx, tree); err != nil {
 		return nil, err
 	}
+	whole := ctx
+	ctx, done := context.WithTimeout(ctx, guardTime)
+	defer done()
+	found, err := s.examine(ctx, tree)
+	if errors.Is(err, context.DeadlineExceeded) && whole.Err() == nil {
+		return &Objection{Reason: fmt.Sprintf("what the work changed could not be compared with the checks in %v: it is too much",
+			guardTime)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.weigh(found)
+}
+
+// guardTime bounds a look at what an attempt changed.
+const guardTime = 2 * time.Minute
+
+// examine finds what the work changed in the checks.
+func (s *Subject) examine(ctx context.Context, tree gitops.Tree) ([]guard.Finding, error) {
 	in, err := s.evidence(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	found := append(guard.Find(in), s.installed(&in)...)
+	found, err := guard.Find(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, s.installed(&in)...)
 	ran, err := s.asChecked(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -61,7 +84,7 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 			found = append(found, f)
 		}
 	}
-	return s.weigh(found)
+	return found, nil
 }
 
 // tellTakenBack notes the files that earlier work of this run changed and that the work sets back.
@@ -128,7 +151,11 @@ func Again(ctx context.Context, repo *gitops.Repo, in *Input, res *Result, obser
 	if err != nil {
 		return err
 	}
-	objection, err := s.weigh(guard.Find(changes))
+	found, err := guard.Find(ctx, changes)
+	if err != nil {
+		return err
+	}
+	objection, err := s.weigh(found)
 	if err != nil || objection == nil {
 		return err
 	}
@@ -197,7 +224,7 @@ func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Find
 	if err != nil {
 		return nil, err
 	}
-	return guard.Find(in), nil
+	return guard.Find(ctx, in)
 }
 
 // evidence reads what changed since the work began.
@@ -218,6 +245,9 @@ func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Inpu
 	}
 	left := int64(guardBytes)
 	for i, c := range changed {
+		if ctx.Err() != nil {
+			return in, ctx.Err()
+		}
 		limit := min(int64(guard.MaxFile), left)
 		if i >= mostGuarded {
 			limit = -1
@@ -250,9 +280,10 @@ func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Inpu
 		there, err := base.Folder(dir)
 		return dir == "." || err != nil || there
 	}
-	in.Changes = append(in.Changes, s.hidden(&in)...)
+	hidden, err := s.hidden(ctx, &in)
+	in.Changes = append(in.Changes, hidden...)
 	in.Settings = guard.Settings{Levels: g.Levels, Allow: g.Allow, Named: gitops.NewPatterns(g.Protect).Match}
-	return in, nil
+	return in, err
 }
 
 // soon orders what is read under the limit: first what existed before, tests foremost.
@@ -271,9 +302,9 @@ func soon(c gitops.Change) int {
 const mostHidden = 20000
 
 // hidden reads the files that a .gitignore from the work hides: a check still finds them.
-func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
+func (s *Subject) hidden(ctx context.Context, in *guard.Input) (out []guard.Change, err error) {
 	if s.Workspace == nil {
-		return nil // they are on the machine that made the work
+		return nil, nil // they are on the machine that made the work
 	}
 	root := s.Workspace.Files()
 	n := 0
@@ -281,18 +312,21 @@ func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
 		if path.Base(c.Path) != ".gitignore" || c.After == nil {
 			continue
 		}
-		var was, added []string
+		var added []string
+		was := map[string]bool{}
 		if c.Before != nil {
-			was = strings.Split(string(c.Before.Data), "\n")
+			for l := range strings.SplitSeq(string(c.Before.Data), "\n") {
+				was[l] = true
+			}
 		}
 		for l := range strings.Lines(string(c.After.Data)) {
-			if l = strings.TrimRight(l, "\r\n"); !slices.Contains(was, l) {
+			if l = strings.TrimRight(l, "\r\n"); !was[l] {
 				added = append(added, l)
 			}
 		}
 		patterns, dir := gitops.NewPatterns(added), filepath.Join(root, filepath.FromSlash(path.Dir(c.Path)))
 		err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
-			if n++; err != nil || n > mostHidden {
+			if n++; err != nil || n > mostHidden || ctx.Err() != nil {
 				return errors.Join(err, fs.SkipAll)
 			}
 			if d.IsDir() {
@@ -327,7 +361,7 @@ func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
 			continue // it is gone
 		}
 	}
-	return out
+	return out, ctx.Err()
 }
 
 // version returns a file for the guard, nil if it does not exist.

@@ -16,6 +16,9 @@ import (
 // files looks at each changed file that is no test, and at what of a test is not a matter of its cases.
 func (l *look) files() {
 	for _, c := range l.in.Changes {
+		if l.over() {
+			return
+		}
 		if l.isLink(c) {
 			continue
 		}
@@ -69,8 +72,10 @@ func (l *look) isLink(c Change) bool {
 	case c.Before == nil:
 		what = or(l.tool(c.Path), "a program", "")
 		for _, d := range l.in.Changes {
-			if was := l.part(d.Path); was != "" && strings.HasPrefix(d.Path, c.Path+"/") && d.Before != nil &&
-				d.After == nil {
+			if !strings.HasPrefix(d.Path, c.Path+"/") || d.Before == nil || d.After != nil {
+				continue
+			}
+			if was := l.part(d.Path); was != "" {
 				what = "a folder with " + was
 				break
 			}
@@ -176,13 +181,27 @@ func (l *look) replaced(c Change) {
 			path.Dir(p) == dir {
 			l.add("shadow", p, 0, "make reads it instead of %s", file)
 		}
+	}
+	if by, ok := l.makes()[p]; ok {
+		l.add("shadow", p, 0, "a file with the name of the target %s in %s: make has nothing to do for it then", by[0], by[1])
+	}
+}
+
+// makes are the files that make would make for the checks.
+func (l *look) makes() map[string][2]string {
+	if l.made != nil {
+		return l.made
+	}
+	l.made = map[string][2]string{}
+	for _, file := range slices.Sorted(maps.Keys(l.checks.targets)) {
 		m := l.makeOf(file, false)
 		for _, t := range m.uses(l.checks.targets[file]) {
-			if r := m.rules[t]; path.Join(dir, t) == p && !m.phony[t] && r != nil && len(r.recipe) > 0 {
-				l.add("shadow", p, 0, "a file with the name of the target %s in %s: make has nothing to do for it then", t, file)
+			if r := m.rules[t]; !m.phony[t] && r != nil && len(r.recipe) > 0 {
+				l.made[path.Join(path.Dir(file), t)] = [2]string{t, file}
 			}
 		}
 	}
+	return l.made
 }
 
 // Lines that make a check milder when they are added to it.
@@ -606,6 +625,9 @@ func (l *look) testMain(c Change, after []line) {
 // snapshots looks at expected output in files.
 func (l *look) snapshots() {
 	for _, c := range l.in.Changes {
+		if l.over() {
+			return
+		}
 		if !golden.MatchString(c.Path) || isTest(c.Path) || c.Before == nil || c.After == nil && l.keptElsewhere(c) {
 			continue
 		}

@@ -30,6 +30,7 @@ const (
 	mostFollowed = 200
 	mostTexts    = 2000
 	deepest      = 8
+	mostShell    = 64 << 10 // bytes of a shell text: its parser takes up to a kilobyte of stack for each, and cannot give up
 )
 
 // follow finds the scripts, targets and package scripts that decide whether the commands pass. A command whose output
@@ -53,7 +54,7 @@ type place struct {
 
 // shell follows a text for sh.
 func (c *checks) shell(src, dir, self, by string, deep int) {
-	if c.texts++; c.texts > mostTexts || deep > deepest {
+	if c.texts++; c.texts > mostTexts || deep > deepest || len(src) > mostShell {
 		return
 	}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
@@ -310,15 +311,19 @@ func (c *checks) goals(file, text string, goals []string, dir string, at *place)
 	if len(goals) == 0 && m.first != "" {
 		goals = []string{m.first}
 	}
-	for _, goal := range goals {
-		if slices.Contains(c.targets[file], goal) {
-			continue
-		}
-		c.targets[file] = append(c.targets[file], goal)
-		for _, t := range m.uses([]string{goal}) {
-			for _, cmd := range m.commands(t) {
-				c.shell(cmd, dir, "", file+": "+t, at.deep+1)
-			}
+	seen := map[string]bool{}
+	for _, goal := range c.targets[file] {
+		seen[goal] = true
+	}
+	goals = slices.DeleteFunc(slices.Clone(goals), func(goal string) bool {
+		was := seen[goal]
+		seen[goal] = true
+		return was
+	})
+	c.targets[file] = append(c.targets[file], goals...)
+	for _, t := range m.uses(goals) {
+		for _, cmd := range m.commands(t) {
+			c.shell(cmd, dir, "", file+": "+t, at.deep+1)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package guard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -205,32 +206,40 @@ func (s *Settings) named(path string) (protected, excepted bool) {
 // perRule bounds the findings of one rule.
 const perRule = 20
 
-// Find looks at the changes. Findings are sorted, worst first.
-func Find(in Input) []Finding {
-	l := newLook(&in)
+// Find looks at the changes. Findings are sorted, worst first. An error is the context's: what an agent wrote can take
+// as long to look at as it likes.
+func Find(ctx context.Context, in Input) ([]Finding, error) {
+	l := newLook(ctx, &in)
 	l.files()
 	l.tests()
-	return l.result()
+	return l.result(), ctx.Err()
 }
 
 // look is one run of Find.
 type look struct {
+	ctx     context.Context
 	in      *Input
 	checks  *checks
 	found   []Finding
-	removed map[string]bool // what the changes took from the code: names of functions and types
+	removed map[string]bool      // what the changes took from the code: names of functions and types
+	made    map[string][2]string // path to the target that makes it, for a check, and its makefile
 }
 
-func newLook(in *Input) *look {
+// over reports whether the look has to end; what it found is not used then.
+func (l *look) over() bool { return l.ctx.Err() != nil }
+
+func newLook(ctx context.Context, in *Input) *look {
 	if in.Base == nil {
 		in.Base = func(string) ([]byte, bool) { return nil, false }
 	}
 	if in.There == nil {
 		in.There = func(string) bool { return false }
 	}
-	in.Changes = slices.DeleteFunc(slices.Clone(in.Changes), in.brought)
+	in.Changes = slices.DeleteFunc(slices.Clone(in.Changes), func(c Change) bool {
+		return ctx.Err() == nil && in.brought(c)
+	})
 	slices.SortFunc(in.Changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return &look{in: in, checks: follow(in.Commands, in.Base)}
+	return &look{ctx: ctx, in: in, checks: follow(in.Commands, in.Base)}
 }
 
 func (l *look) add(rule, path string, line int, format string, args ...any) {

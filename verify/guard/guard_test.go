@@ -106,6 +106,15 @@ func found(list []Finding) (out []string) {
 	return out
 }
 
+func find(t *testing.T, in Input) []Finding {
+	t.Helper()
+	found, err := Find(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 // Each file of testdata is a diff with what has to be found in it, which for harmless ones is nothing.
 func TestFind(t *testing.T) {
 	t.Parallel()
@@ -116,7 +125,7 @@ func TestFind(t *testing.T) {
 	seen := map[string]bool{}
 	for _, file := range files {
 		d := readDiff(t, file)
-		got := Find(d.in)
+		got := find(t, d.in)
 		for _, f := range got {
 			seen[f.Rule] = true
 		}
@@ -136,7 +145,7 @@ func TestFind(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	t.Parallel()
 	long := &Version{Long: true}
-	got := found(Find(Input{Changes: []Change{{Path: "a_test.go", Before: long,
+	got := found(find(t, Input{Changes: []Change{{Path: "a_test.go", Before: long,
 		After: &Version{Data: []byte("package a\n")}}, {Path: "tox.ini", Before: long, After: long},
 		{Path: "a.go", Before: long, After: long}, {Path: "b_test.go", Before: long}}}))
 	if want := []string{"fail test-deleted b_test.go", "fail too-long a_test.go",
@@ -175,7 +184,7 @@ func FuzzFind(f *testing.F) {
 		in := Input{Commands: []string{"make test; sh a.sh", "npm test", string(after)},
 			Changes: []Change{{Path: path, Before: &Version{Data: before}, After: &Version{Data: after}}}}
 		in.Base = func(string) ([]byte, bool) { return before, true }
-		for _, x := range Find(in) {
+		for _, x := range find(t, in) {
 			if x.Level == "" || x.Text == "" || strings.ContainsAny(x.Text, "\n\r") {
 				t.Errorf("%+v", x)
 			}

@@ -159,10 +159,12 @@ func (m *makeText) rule(names, rest string, at int) (now []*makeRule) {
 
 // uses lists the targets that goals need, themselves included.
 func (m *makeText) uses(goals []string) (out []string) {
+	seen := map[string]bool{}
 	for i, list := 0, slices.Clone(goals); i < len(list); i++ {
-		if slices.Contains(out, list[i]) {
+		if seen[list[i]] {
 			continue
 		}
+		seen[list[i]] = true
 		out = append(out, list[i])
 		if r := m.rules[list[i]]; r != nil {
 			list = append(list, r.prereqs...)
@@ -191,16 +193,23 @@ func called(text string) (out []string) {
 	return out
 }
 
-// commands are the lines of a target's recipe, with the variables that are plain put in.
+// commands are the lines of a target's recipe, with the variables that are plain put in, as long as that makes no line
+// that is not followed anyway.
 func (m *makeText) commands(target string) (out []string) {
 	r := m.rules[target]
 	if r == nil {
 		return nil
 	}
 	for _, l := range r.recipe {
-		s := strings.TrimLeft(l.text, "@-+")
-		s = strings.ReplaceAll(reference.ReplaceAllStringFunc(s, m.value), "$$", "$")
-		out = append(out, s)
+		s, room := strings.TrimLeft(l.text, "@-+"), mostShell
+		s = reference.ReplaceAllStringFunc(s, func(ref string) string {
+			v := m.value(ref)
+			if room -= len(v); room < 0 {
+				return ref
+			}
+			return v
+		})
+		out = append(out, strings.ReplaceAll(s, "$$", "$"))
 	}
 	return out
 }
@@ -230,10 +239,12 @@ func (m *makeText) used(targets []string) (out []string) {
 			refs(strings.Join(r.prereqs, " "))
 		}
 	}
+	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ {
-		if slices.Contains(out, list[i]) {
+		if seen[list[i]] {
 			continue
 		}
+		seen[list[i]] = true
 		out = append(out, list[i])
 		for _, l := range m.vars[list[i]] {
 			refs(l.text)

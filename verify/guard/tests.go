@@ -17,6 +17,9 @@ func (l *look) tests() {
 	}
 	var files []both
 	for _, c := range l.in.Changes {
+		if l.over() {
+			return
+		}
 		f := both{c, parse(c.Path, c.Before), parse(c.Path, c.After)}
 		if f.old == nil && f.new == nil {
 			continue
@@ -35,6 +38,9 @@ func (l *look) tests() {
 		m.note(f.old, f.new)
 	}
 	for _, f := range files {
+		if l.over() {
+			return
+		}
 		if f.old == nil {
 			l.fresh(f.new)
 			continue
@@ -244,7 +250,7 @@ func or(b bool, yes, no string) string {
 // textKept reports whether a new test file contains most of a deleted file.
 func (l *look) textKept(was []line) bool {
 	for _, d := range l.in.Changes {
-		if d.Before == nil && d.After != nil && (isTest(d.Path) || path.Base(path.Dir(d.Path)) == "tests") &&
+		if !l.over() && d.Before == nil && d.After != nil && (isTest(d.Path) || path.Base(path.Dir(d.Path)) == "tests") &&
 			similar(was, split(d.After)) > 0.5 {
 			return true
 		}
