@@ -260,12 +260,15 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 type checks struct {
 	run  *Loop
 	last before // what the tag's last loop recorded about its checks
+	// a run is resumed, and others than before decide; or they did already, and failed before any attempt
+	others, untried bool
 }
 
-// fresh reports whether nothing is half done yet, and of a tag's tasks one will start.
+// fresh reports whether a task will start, and nothing is half done yet, or was by other checks.
 func (l *checks) fresh() bool {
-	h, j := l.run.history, l.run.job
-	return !h.Unfinished() && len(h.OpenTasks()) == 0 && slices.ContainsFunc(j.Graph.Leaves(), j.Graph.Ready)
+	h, g := l.run.history, l.run.job.Graph
+	return slices.ContainsFunc(g.Leaves(), g.Ready) &&
+		(l.others || l.untried || !h.Unfinished() && len(h.OpenTasks()) == 0)
 }
 
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many

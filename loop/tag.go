@@ -76,6 +76,12 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 	}
 	if old != nil {
 		l.resumed, path = true, old.Path
+		now := l.config
+		if opt.Saved != nil { // without secrets, as the old ones
+			now = opt.Saved
+		}
+		l.checks.untried = old.State.ExitReason.Type == string(journal.BaselineFails)
+		l.checks.others = !slices.EqualFunc(now.ChecksOf(true), old.State.Config.ChecksOf(true), sameCheck)
 		*l.state = *old.State
 	} else if path, err = fresh(l, opt); err != nil {
 		return "", err
@@ -139,8 +145,19 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *jou
 			first.Reason = journal.ReasonRetry
 		}
 	}
+	if open := w.run.history.OpenTasks(); w.run.checks.others && len(open) > 0 {
+		e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonChecks,
+			Message: "other checks decide than before: what is not done has all its attempts again"}
+		for _, t := range open {
+			e.Tasks = append(e.Tasks, t.ID)
+		}
+		return []*journal.Event{e}, nil
+	}
 	return nil, nil
 }
+
+// sameCheck reports whether two checks decide the same.
+func sameCheck(a, b verify.Check) bool { return a.Name == b.Name && a.Run == b.Run && a.When == b.When }
 
 // enter records that a wave begins, unless it already has.
 func (w *queue) enter(number int) error {

@@ -174,7 +174,8 @@ const (
 	ReasonAnswered = "questions were answered"
 	ReasonRetry    = "retry blocked tasks"
 	ReasonTakeover = "the loop had been interrupted"
-	ReasonGone     = "gone" // of a warning: somebody took a wave's commit away
+	ReasonGone     = "gone"   // of a warning: somebody took a wave's commit away
+	ReasonChecks   = "checks" // of a warning: other checks decide now, and tasks have all their attempts again
 )
 
 // Ending says in one word why a run ended. The command line turns it into an exit status.

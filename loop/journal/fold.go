@@ -185,12 +185,14 @@ func (s *State) listChanged(e *Event) {
 }
 
 func (s *State) warned(e *Event) {
-	if e.Reason != ReasonGone {
-		return
-	}
 	for _, t := range s.records(e.Tasks) {
-		t.Gone = true
-		s.close(t, StandIdle)
+		switch e.Reason {
+		case ReasonGone:
+			t.Gone = true
+			s.close(t, StandIdle)
+		case ReasonChecks:
+			t.Counted = 0
+		}
 	}
 }
 
