@@ -86,7 +86,7 @@ func StartProxy(hosts []string) (*Proxy, error) {
 		FlushInterval: -1,
 		ErrorLog:      silent,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			refuse(w, http.StatusForbidden, err)
+			refuse(w, status(err), err)
 		},
 	}
 	p.wg.Go(func() { _ = p.server.Serve(listen) })
@@ -136,7 +136,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch tunnel := r.Method == http.MethodConnect; {
-	case r.URL.User != nil || tunnel && r.URL.Path != "" || !tunnel && r.URL.Scheme != "http":
+	case r.URL.User != nil || tunnel && r.URL.Path != "" || !tunnel && (r.URL.Scheme != "http" || r.URL.Host == ""):
 		refuse(w, http.StatusBadRequest, errors.New("not a proxy request"))
 		return
 	case !tunnel:
@@ -145,7 +145,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	out, err := p.reach(r.Context(), r.URL.Host)
 	if err != nil {
-		refuse(w, http.StatusForbidden, err)
+		refuse(w, status(err), err)
 		return
 	}
 	defer out.Close()
@@ -159,6 +159,17 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
 		join(c, out, buffered(in.Reader, c))
 	}
+}
+
+// banned is what the sandbox does not let through, as opposed to what cannot be reached.
+type banned struct{ error }
+
+// status is what a client is told: one that hears 403 takes it that its login is wrong, and tries no more.
+func status(err error) int {
+	if _, ok := errors.AsType[banned](err); ok {
+		return http.StatusForbidden
+	}
+	return http.StatusBadGateway
 }
 
 func refuse(w http.ResponseWriter, code int, err error) {
@@ -197,12 +208,12 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 	defer cancel()
 	host, port, err := hostPort(target)
 	if err != nil {
-		return nil, err
+		return nil, banned{err}
 	}
 	target = net.JoinHostPort(host, port)
 	if !allowed(p.hosts, host, port) {
 		p.note(host, port)
-		return nil, fmt.Errorf("%s is not among the hosts that the sandbox may reach; to allow it, add it to sandbox_domains in descartes.yaml", target)
+		return nil, banned{fmt.Errorf("%s is not among the hosts that the sandbox may reach; to allow it, add it to sandbox_domains in descartes.yaml", target)}
 	}
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" { // which the list holds itself
 		return p.dial(ctx, "tcp", target)
@@ -224,7 +235,7 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 	err = fmt.Errorf("%s has no address", host)
 	for _, addr := range addrs {
 		if addr = addr.Unmap(); !public(addr) {
-			err = fmt.Errorf("%s is an address of this machine or its network; to allow it, list %s itself in sandbox_domains", host, addr)
+			err = banned{fmt.Errorf("%s is an address of this machine or its network; to allow it, list %s itself in sandbox_domains", host, addr)}
 			continue
 		}
 		var c net.Conn

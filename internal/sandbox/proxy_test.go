@@ -157,6 +157,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestUnreachable: a host of the list that cannot be reached is no refusal of ours.
+func TestUnreachable(t *testing.T) {
+	o := newOffice(t, []string{"127.0.0.2:9"}, "", func(p *Proxy) {
+		p.dial = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+	})
+	for _, words := range []string{"GET http://127.0.0.2:9/ HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT 127.0.0.2:9 HTTP/1.1\r\n\r\n"} {
+		if got := o.ask(t, words); !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.Contains(got, "connection refused") {
+			t.Errorf("%.30q: got %q", words, got)
+		}
+	}
+}
+
 // TestForward: a host gets one request, whole, its head in one form, and nothing of what follows it.
 func TestForward(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello"
