@@ -10,8 +10,8 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// longestFault is how long a provider may ask to be left alone without a quota being used up.
-const longestFault = 10 * time.Minute
+// LongestFault is how long a provider may ask to be left alone without a quota being used up.
+const LongestFault = 10 * time.Minute
 
 // Told reads what a client said of the end of a run: which quota is used up, and when it resets. "Rate limit reached
 // for M on tokens per min" is none, as the client or the next attempt gets past it, unless it takes long.
@@ -20,7 +20,16 @@ func Told(text string, now time.Time) (name string, until time.Time, ok bool) {
 	if name, ok = Named(text); ok {
 		return name, until, true
 	}
-	return "rate limit", until, until.Sub(now) > longestFault && refusals.MatchString(text)
+	return "rate limit", until, until.Sub(now) > LongestFault && refusals.MatchString(text)
+}
+
+// Passes reports whether a refusal says that it is over so soon that no quota is used up: the client waits for that.
+func Passes(text string, now time.Time) bool {
+	if _, named := Named(text); named {
+		return false
+	}
+	until := Reset(text, now)
+	return !until.IsZero() && until.Sub(now) <= LongestFault
 }
 
 // refusals are words for a request that came too early, beside which a long wait is a quota's.

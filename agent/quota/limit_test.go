@@ -27,7 +27,7 @@ func TestFind(t *testing.T) {
 		{"You've hit your weekly limit · resets Nov 23, 8:33pm (UTC)", true, day(23, 20, 33)},
 		{"You've hit your Opus limit · resets Nov 23rd at 8pm", true, day(23, 20, 0)},
 		{"You've hit your weekly limit · resets Jan 2, 12am (UTC)", true, time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)},
-		{"You're out of extra usage · resets 12pm (No/Such)", true, day(21, 12, 0)},
+		{"You're out of extra usage · resets 12pm (No/Such)", true, time.Time{}},
 		{"You've hit your session limit", true, time.Time{}},
 		{"first\nWeekly limit reached\nlast", true, time.Time{}},
 		{"weekly limit reached · resets 99pm", true, time.Time{}},
