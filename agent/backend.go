@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/agent/process"
 	"descartes/agent/stream"
@@ -74,12 +75,14 @@ type Backend struct {
 	Subjects [][]string
 }
 
-// Try is how a client says that it tries again: Words match a line, of which a group in them, if any, tells one try
-// from the next.
+// Try is how a client says that it tries again: Words match a line. Of their groups, "try" tells one try from the next,
+// and "delay" is how long it waits before that.
 type Try struct {
-	Words  string // a regular expression
-	Status int    // of the provider's answer; 0 where it is not told
-	Away   bool   // there was no answer
+	Words  string          // a regular expression
+	Status int             // of the provider's answer; 0 where it is not told
+	Away   bool            // there was no answer
+	Known  bool            // its events tell of the try; this line, how long it waits
+	Sleeps []time.Duration // how long it waits at least, if no line says so: after the first try in a row, the second...
 }
 
 // title is the program's name in a sentence.

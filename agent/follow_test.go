@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -236,6 +237,123 @@ func TestSleepsAfterRefusal(t *testing.T) {
 		}
 		if ended != tt.ends {
 			t.Errorf("%s: ended after %d s, want %d", tt.name, ended, tt.ends)
+		}
+	}
+}
+
+// When a client's own tries end its run: what it printed in which second, and the second of its end, 0 for none.
+func TestTriesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	type said map[float64]string // "!" in front: on standard error
+	const (
+		init  = `{"type":"system","subtype":"init"}`
+		works = `{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash"}]},"parent_tool_use_id":null}`
+		turn  = `{"type":"turn.started"}`
+		lost  = `{"type":"error","message":"Reconnecting... waiting for network (Connection failed: error sending request)"}`
+		busy  = `{"type":"error","message":"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)"}`
+		log   = `!2026-11-29T19:10:45.2Z  WARN codex_core::responses_retry: stream `
+	)
+	retry := func(status string, delay float64) string {
+		return fmt.Sprintf(`{"type":"system","subtype":"api_retry","retry_delay_ms":%g,"error_status":%s,"error":"unknown"}`,
+			1000*delay, status)
+	}
+	again := func(delay string) string {
+		return log + "disconnected - retrying sampling request (1/5 in " + delay + ")... retries=1"
+	}
+	network := func(delay string) string {
+		return log + "connection failed; waiting to retry error=Connection failed retry_delay=" + delay
+	}
+	attempt := func(n int) string {
+		return fmt.Sprintf("!Attempt %d failed. Retrying with backoff... Error: exception TypeError: fetch failed sending request", n)
+	}
+	limited := func(n int) string {
+		return fmt.Sprintf("!Attempt %d failed with status 429. Retrying with backoff... x", n)
+	}
+	const opencode = "!small=false error=\"AI_APICallError: "
+	for _, tt := range []struct {
+		name, backend string
+		idle          time.Duration
+		said          said
+		why           cutoffKind
+		ends          float64
+		until         time.Duration // the reset, since the start
+	}{
+		{"a broken connection, then an answer", "claude", DefaultIdle, said{1: init, 2: retry("null", 0.6)}, "", 0, 0},
+		{"no answer again and again", "claude", DefaultIdle, said{1: init, 2: retry("null", 0.5), 2.5: retry("null", 1),
+			3.5: retry("null", 2), 5.5: retry("null", 4), 9.5: retry("null", 8), 17.5: retry("null", 16)}, cutoffAway, 17, 0},
+		{"the same with no idle clock", "claude", 0, said{1: init, 2: retry("null", 0.5), 2.5: retry("null", 1),
+			3.5: retry("null", 2), 5.5: retry("null", 4), 9.5: retry("null", 8), 17.5: retry("null", 16)}, cutoffAway, 17, 0},
+		{"the last try is answered", "claude", DefaultIdle, said{1: init, 2: retry("null", 0.5), 2.5: retry("null", 1),
+			3.5: retry("null", 2), 5.5: retry("null", 4)}, "", 0, 0},
+		{"a long answer that breaks, twice", "claude", DefaultIdle, said{1: init, 60: retry("null", 0.5),
+			120: retry("null", 1)}, "", 0, 0},
+		{"an agent that has something to lose", "claude", DefaultIdle, said{1: init, 2: works, 10: retry("null", 5),
+			15: retry("null", 30), 45: retry("null", 30), 75: retry("null", 30), 105: retry("null", 30)}, cutoffAway, 130, 0},
+		{"a provider that answers in between", "claude", DefaultIdle, said{1: init, 2: retry("null", 8), 10: retry("529", 8),
+			18: retry("null", 8), 26: retry("529", 8), 34: retry("null", 8), 42: retry("529", 8)}, "", 0, 0},
+		{"429, then an answer", "claude", DefaultIdle, said{1: init, 2: retry("429", 1)}, "", 0, 0},
+		{"429 for minutes", "claude", DefaultIdle, said{1: init, 2: retry("429", 300)}, cutoffSleeps, 122, 302 * time.Second},
+		{"429 for hours", "claude", 0, said{1: init, 2: retry("429", 7200)}, cutoffSleeps, 2, 7202 * time.Second},
+		{"does nothing but try", "claude", time.Minute, said{1: init, 10: retry("529", 20), 30: retry("529", 20),
+			50: retry("529", 20), 70: retry("529", 20)}, cutoffRetries, 70, 0},
+		{"nothing but one try", "claude", time.Minute, said{1: init, 50: retry("529", 1)}, "", 0, 0},
+
+		{"429, then an answer", "codex", DefaultIdle, said{1: turn, 2: busy, 2.5: again("2.999721978s")}, "", 0, 0},
+		{"429, the delay told first", "codex", DefaultIdle, said{1: turn, 2: again("200ms"), 2.5: busy}, "", 0, 0},
+		{"429 for hours", "codex", DefaultIdle, said{1: turn, 2: busy, 2.5: again("7632s")}, cutoffSleeps, 2.5,
+			7634500 * time.Millisecond},
+		{"429, of an older one", "codex", DefaultIdle, said{1: turn, 2: busy}, cutoffSleeps, 122, 0},
+		{"no network", "codex", 0, said{1: turn, 4: lost, 4.5: network("5s"), 12: lost, 12.5: network("10s"), 25: lost,
+			25.5: network("20s")}, cutoffAway, 19, 0},
+		{"the network comes back", "codex", DefaultIdle, said{1: turn, 4: lost, 4.5: network("3s"), 10: lost,
+			10.5: network("5s")}, "", 0, 0},
+		{"no network, of an older one", "codex", DefaultIdle, said{1: turn, 4: lost, 12: lost}, cutoffAway, 19, 0},
+
+		{"no answer", "gemini", DefaultIdle, said{3: attempt(1), 8: attempt(2), 18: attempt(3)}, cutoffAway, 18, 0},
+		{"no answer", "gemini-acp", 0, said{3: attempt(1), 8: attempt(2), 18: attempt(3)}, cutoffAway, 18, 0},
+		{"an answer at last", "gemini", DefaultIdle, said{3: attempt(1), 8: attempt(2)}, "", 0, 0},
+		{"429, then an answer", "gemini", DefaultIdle, said{3: limited(1), 8: limited(2)}, "", 0, 0},
+
+		{"a limit of the minute", "opencode", DefaultIdle, said{2: opencode + "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: generate_content_free_tier_requests, limit: 10 Please retry in 3.5s.\""}, "", 0, 0},
+		{"milliseconds", "opencode", DefaultIdle, said{2: opencode + "Rate limit reached for M on tokens per min (TPM): Limit 30000. Please try again in 842ms.\""}, "", 0, 0},
+		{"a limit of the day", "opencode", DefaultIdle, said{2: opencode + "Rate limit reached for M on requests per day (RPD): Limit 200. Please try again in 2h7m12s.\""}, cutoffErrors, 2, 0},
+		{"a quota without a time", "opencode", DefaultIdle, said{2: opencode + "You exceeded your current quota, please check your plan and billing details.\""}, cutoffErrors, 2, 0},
+		{"no answer", "opencode", DefaultIdle, said{2: opencode + "Cannot connect to API: x\"", 4: opencode + "Cannot connect to API: x\"",
+			8: opencode + "Cannot connect to API: x\"", 16: opencode + "Cannot connect to API: x\""}, cutoffAway, 17, 0},
+	} {
+		b, _ := Lookup(tt.backend)
+		q := Request{ErrLog: filepath.Join(t.TempDir(), "err"), Idle: tt.idle}
+		errs, p := b.errorWatch(q), newTranscript(b.Format, q)
+		clock := newClocks(b.Format, Clocks{}, tt.idle, time.Now())
+		var printed []byte
+		var why *cutoff
+		second := 0.0
+		for ; second < 600 && why == nil; second += 0.5 {
+			if line, ok := strings.CutPrefix(tt.said[second], "!"); ok {
+				printed = append(printed, line+"\n"...)
+				if err := os.WriteFile(q.ErrLog, printed, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else if line != "" {
+				stream.Line(b.Format, []byte(line), p.progress.apply)
+			}
+			if why = errs.look(&p.progress); why == nil {
+				why = clock.check(&p.progress, time.Duration(second*float64(time.Second)), true, p.claims)
+			}
+		}
+		got := cutoffKind("")
+		until := time.Duration(0)
+		if why != nil {
+			got, second = why.clock, second-0.5
+			if why.left > 0 {
+				until = time.Duration(second*float64(time.Second)) + why.left
+			}
+		} else {
+			second = 0
+		}
+		if got != tt.why || second != tt.ends || until != tt.until {
+			t.Errorf("%s, %s: ended after %g s by %q, until %v; want %g, %q, %v", tt.backend, tt.name, second, got, until,
+				tt.ends, tt.why, tt.until)
 		}
 	}
 }

@@ -98,10 +98,10 @@ func TestShown(t *testing.T) {
 	gemini, _ := Lookup("gemini")
 	codex, _ := Lookup("codex")
 	for want, got := range map[string]string{
-		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                              gemini.CommandLine("big"),
-		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt": codex.CommandLine(""),
-		"a acp, which gets its prompt by the Agent Client Protocol":                                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine(""),
-		"a acp, which gets its prompt and the model big by the Agent Client Protocol":                                                         Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine("big"),
+		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                                                 gemini.CommandLine("big"),
+		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt, with RUST_LOG set": codex.CommandLine(""),
+		"a acp, which gets its prompt by the Agent Client Protocol":                                                                                              Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine(""),
+		"a acp, which gets its prompt and the model big by the Agent Client Protocol":                                                                            Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine("big"),
 		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.CommandLine("big"),
 		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.CommandLine(""),
 		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.CommandLine(""),

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/agent/process"
 	"descartes/agent/stream"
@@ -25,11 +26,15 @@ type progress struct {
 	spoke, acted           bool // any words, any tool
 	delegated              bool // to subagents whose cost is not in its own
 	retries, retryStatus   int
-	retrying               string // the client's last words, if they say that it tries again
-	away                   bool   // as its provider does not answer
-	moved                  int64  // events besides those
-	refused                int    // how many of them, in a row, report a refused key
-	refusal                string // the client's word for that
+	retrying               string        // the client's last words, if they say that it tries again
+	tries                  int           // in a row
+	rows                   int64         // how often it began to do nothing but that
+	away                   int           // tries in a row that had no answer
+	outages                int64         // how often these began
+	delay                  time.Duration // before the next try; 0 where not told
+	delays                 int64         // how often one was told
+	refused                int           // how many of them, in a row, report a refused key
+	refusal                string        // the client's word for that
 	limited                bool
 	limit                  stream.Event
 	denied, kept           []string
@@ -48,8 +53,8 @@ type progress struct {
 
 // apply takes the next event.
 func (s *progress) apply(e stream.Event) {
-	if e.Kind != stream.Retry {
-		s.retrying, s.away, s.moved = "", false, s.moved+1
+	if e.Kind != stream.Retry && e.Kind != stream.Sleep {
+		s.retrying, s.tries, s.away = "", 0, 0
 	}
 	switch e.Kind {
 	case stream.Session:
@@ -75,6 +80,8 @@ func (s *progress) apply(e stream.Event) {
 		s.delegated = true
 	case stream.Retry:
 		s.retry(e)
+	case stream.Sleep:
+		s.delay, s.delays = e.Delay, s.delays+1
 	case stream.Trouble:
 		s.trouble, s.troubled = e, true
 		if e.Word == stream.Overflow {
@@ -102,8 +109,23 @@ func (s *progress) apply(e stream.Event) {
 
 // retry counts a try of the client's own, and those in a row whose key is refused.
 func (s *progress) retry(e stream.Event) {
+	if s.retrying == "" {
+		s.rows++
+	}
+	s.tries++
 	s.retrying = cmp.Or(e.Text, e.Word, "it tries again")
-	s.retries, s.retryStatus, s.refusal, s.away = s.retries+1, e.Status, e.Word, e.Away
+	s.retries, s.retryStatus, s.refusal = s.retries+1, e.Status, e.Word
+	if !e.Away {
+		s.away = 0
+	} else if s.away++; s.away == 1 {
+		s.outages++
+	}
+	if e.Away && e.Text == "" && e.Word == "" {
+		s.retrying = "it gets no answer"
+	}
+	if e.Delay > 0 {
+		s.delay, s.delays = e.Delay, s.delays+1
+	}
 	if s.refused++; e.Status != 401 && e.Status != 403 {
 		s.refused = 0
 	}
@@ -129,6 +151,9 @@ func (s *progress) finish(e stream.Event) {
 		s.end.Word, s.end.Status = cmp.Or(e.Word, s.trouble.Word), cmp.Or(e.Status, s.trouble.Status)
 	}
 }
+
+// finished reports whether its last word is that all went well.
+func (s *progress) finished() bool { return s.ended && s.end.OK && !s.more }
 
 // noted adds a word to a list that has it not, and that a person still reads.
 func noted(list []string, word string) []string {

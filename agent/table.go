@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/agent/process"
 	"descartes/agent/stream"
@@ -18,9 +19,19 @@ const opencodeLimit = `AI_APICallError: .*((?i:usage limit|quota)|Rate limit exc
 // opencodeTries are what it logs before it tries again, which its events do not tell. After 429 it sleeps for as long
 // as the provider asks; a title, which its small model writes, keeps nobody waiting.
 func opencodeTries() []Try {
-	return []Try{{Words: `\bsmall=false\b.*AI_APICallError: (?:Cannot connect to API|Unable to connect)`, Away: true},
-		{Words: `\bsmall=false\b.*AI_APICallError: .*(?i:rate.?limit|too many requests|\b429\b|exhausted)`,
+	return []Try{{Words: `\bsmall=false\b.*AI_APICallError: (?:Cannot connect to API|Unable to connect)`, Away: true,
+		Sleeps: []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}},
+		{Words: `\bsmall=false\b.*AI_APICallError: .*(?i:rate.?limit|too many requests|\b429\b|exhausted|quota)`,
 			Status: 429}}
+}
+
+// geminiTries are what gemini prints before it tries again. It waits for 5, 10, 20, then 30 seconds, give or take 30 %.
+func geminiTries() []Try {
+	sleeps := []time.Duration{3500 * time.Millisecond, 7 * time.Second, 14 * time.Second, 21 * time.Second}
+	return []Try{
+		{Words: `(?P<try>Attempt \d+) failed\. Retrying with backoff\.\.\. .*\bfetch failed\b`, Away: true,
+			Sleeps: sleeps},
+		{Words: `(?P<try>Attempt \d+) failed with status 429\. Retrying with backoff`, Status: 429, Sleeps: sleeps}}
 }
 
 // builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes
@@ -62,9 +73,14 @@ func builtin() []Backend {
 			Command: []string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox",
 				"--skip-git-repo-check",
 				"--ephemeral", "-c", "analytics.enabled=false"},
-			Prompt:      ByStdin,
-			StdinArgs:   []string{"-"},
-			Format:      stream.FormatCodex,
+			Prompt:    ByStdin,
+			StdinArgs: []string{"-"},
+			Format:    stream.FormatCodex,
+			// How long it waits before it tries again is nowhere else.
+			Env: map[string]string{"RUST_LOG": "error,codex_core::responses_retry=warn"},
+			StderrTries: []Try{
+				{Words: `retrying sampling request \(\d+/\d+ in (?P<delay>[\d.]+[a-zµ]+)\)`, Known: true},
+				{Words: `stream connection failed; waiting to retry .*\bretry_delay=(?P<delay>[\d.]+[a-zµ]+)`, Known: true}},
 			ModelArgs:   []string{"-m", "{model}"},
 			SessionArgs: []string{"resume", "{session}"},
 			Forgets:     []string{"--ephemeral"},
@@ -90,9 +106,7 @@ func builtin() []Backend {
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
 				// HTTP statuses modulo 256
 				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
-			StderrTries: []Try{
-				{Words: `(Attempt \d+) failed\. Retrying with backoff\.\.\. .*\bfetch failed\b`, Away: true},
-				{Words: `(Attempt \d+) failed with status 429\. Retrying with backoff`, Status: 429}},
+			StderrTries: geminiTries(),
 		},
 		{
 			Name: "copilot",
@@ -126,7 +140,7 @@ func builtin() []Backend {
 			// Without it, it sleeps for hours and says nothing at all.
 			Env:         map[string]string{"QWEN_CODE_UNATTENDED_RETRY": "1"},
 			StderrLimit: []string{`\[API Error: 429 .*(usage limit|quota)`},
-			StderrTries: []Try{{Words: `Waiting for API capacity\.\.\. (attempt \d+), retry in \d+s`, Status: 429}},
+			StderrTries: []Try{{Words: `Waiting for API capacity\.\.\. (?P<try>attempt \d+), retry in (?P<delay>\d+s)`, Status: 429}},
 		},
 		{
 			Name:    "gemini-acp",
@@ -135,7 +149,8 @@ func builtin() []Backend {
 			Format:  stream.FormatACP,
 			Env:     map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
 
-			Subjects: [][]string{{"--acp", "--experimental-acp"}},
+			StderrTries: geminiTries(),
+			Subjects:    [][]string{{"--acp", "--experimental-acp"}},
 		},
 		{
 			Name:    "opencode-acp",

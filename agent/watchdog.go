@@ -174,20 +174,26 @@ const overflowLimit = 5
 // refusedLimit is how often a client may try a refused key. Some try ten times, for three minutes.
 const refusedLimit = 3
 
-// A provider that does not answer is reported after awayAtFirst, or after awayAtWork by an agent that has something to
-// lose. A client that does not even try again after "429 Too Many Requests" waits for a quota: after sleepLimit it is
-// used up.
+// A provider that did not answer awayTries is reported after awayAtFirst, or after awayAtWork by an agent that has
+// something to lose. A client that sleeps after "429 Too Many Requests" and does not even try again for sleepLimit
+// waits for a quota, which is used up. One that has tried is silent because its provider answers, or may be: most
+// clients print nothing before an answer is whole. A try that ran for longer than longTry before it failed was
+// answered too.
 const (
-	awayAtFirst = 20 * time.Second
+	awayTries   = 2
+	awayAtFirst = 15 * time.Second
 	awayAtWork  = 2 * time.Minute
 	sleepLimit  = 2 * time.Minute
+	longTry     = 15 * time.Second
 )
 
 // cutoff is why the watchdog ended a run.
 type cutoff struct {
 	clock cutoffKind
 	words string // the client's words about that
-	read  int64  // bytes of the run's output until then: later ones do not count
+	tries int
+	left  time.Duration // until a quota is renewed, 0 where not told
+	read  int64         // bytes of the run's output until then: later ones do not count
 }
 
 type cutoffKind string
@@ -210,14 +216,56 @@ func (h *cutoff) Error() string { return "ended: " + string(h.clock) }
 type clocks struct {
 	began  time.Time
 	limits Clocks
-	idle   time.Duration // since the last sign of life other than the client's word that it tries again
+	events bool          // the client tells of its steps
+	idle   time.Duration // of a client that does nothing but try again
 	ends   int64         // end events seen
 	ended  time.Duration
-	claims bool  // the last of them came after words that claim a result
-	steps  int64 // events other than such words
-	moved  time.Duration
-	tries  int // such words
-	tried  time.Duration
+	claims bool // the last of them came after words that claim a result
+	tries  tryClock
+}
+
+// tryClock knows since when a client has been trying in vain.
+type tryClock struct {
+	count         int           // of tries
+	last          time.Duration // when the last one had failed
+	rows, outages int64
+	row, outage   time.Duration // since when it has done nothing else, and had no answer
+	delays        int64
+	told, delay   time.Duration // how long it sleeps, as it said then
+}
+
+// take takes what is new.
+func (t *tryClock) take(s *progress, now time.Duration) {
+	if s.rows != t.rows {
+		t.rows, t.row = s.rows, now
+	}
+	long := false
+	if s.retries != t.count {
+		due, told := t.due()
+		long = told && now > due+longTry
+		t.count, t.last = s.retries, now
+	}
+	if s.outages != t.outages || long {
+		t.outages, t.outage = s.outages, now
+	}
+	if s.delays != t.delays {
+		t.delays, t.told, t.delay = s.delays, now, s.delay
+	}
+}
+
+// due is when the client tries again, told says whether it said that. It may say so a moment before it tells of the
+// try itself, on the other one of its outputs.
+func (t *tryClock) due() (at time.Duration, told bool) {
+	return t.told + t.delay, t.delay > 0 && t.told > t.last-2*time.Second
+}
+
+// vain is until when the last try is known to have had no success. Who tried often without saying how long it sleeps
+// is taken to go on so.
+func (t *tryClock) vain(now time.Duration, tries int) time.Duration {
+	if due, told := t.due(); told && now >= due || !told && tries < awayTries {
+		return t.last
+	}
+	return now
 }
 
 // newClocks are all off for plain text.
@@ -225,7 +273,7 @@ func newClocks(format string, limits Clocks, idle time.Duration, began time.Time
 	if !stream.HasEvents(format) {
 		limits, idle = Clocks{}, 0
 	}
-	return clocks{began: began, limits: limits, idle: idle}
+	return clocks{began: began, limits: limits, idle: idle, events: stream.HasEvents(format)}
 }
 
 // check returns whether it is time to end the run. started says that it printed something, or that its output was not
@@ -238,20 +286,14 @@ func (c *clocks) check(s *progress, now time.Duration, started bool, claims func
 	if len(s.pending) > 0 && !c.claims {
 		c.ended = now
 	}
-	if s.moved != c.steps {
-		c.steps, c.moved = s.moved, now
-	}
-	if s.retries != c.tries {
-		c.tries, c.tried = s.retries, now
+	c.tries.take(s, now)
+	if c.events && s.retrying != "" {
+		if why := c.retrying(s, now); why != nil {
+			return why
+		}
 	}
 	l := c.limits
 	switch {
-	case c.idle > 0 && s.retrying != "" && s.retryStatus == 429 && now-c.tried >= sleepLimit:
-		return &cutoff{clock: cutoffSleeps}
-	case c.idle > 0 && s.away && now-c.moved >= awayLimit(s):
-		return &cutoff{clock: cutoffAway, words: s.retrying}
-	case c.idle > 0 && s.retrying != "" && now-c.moved >= c.idle: // its output alone would keep it alive forever
-		return &cutoff{clock: cutoffRetries, words: s.retrying}
 	case !started && s.retrying == "" && l.Start > 0 && now >= l.Start:
 		return &cutoff{clock: cutoffStart}
 	case l.Spin > 0 && s.overflows >= overflowLimit:
@@ -263,6 +305,23 @@ func (c *clocks) check(s *progress, now time.Duration, started bool, claims func
 		return &cutoff{clock: cutoffSpin}
 	case l.Exit > 0 && s.ended && !s.more && !s.end.Maybe && now-c.ended >= l.Exit:
 		return &cutoff{clock: cutoffExit}
+	}
+	return nil
+}
+
+// retrying is check for a client whose last words are that it tries again.
+func (c *clocks) retrying(s *progress, now time.Duration) *cutoff {
+	t := &c.tries
+	due, told := t.due()
+	switch {
+	case s.retryStatus == 429 && told && now < due && (now-t.last >= sleepLimit || t.delay > quota.LongestFault):
+		return &cutoff{clock: cutoffSleeps, left: due - now}
+	case s.retryStatus == 429 && !told && now-t.last >= sleepLimit:
+		return &cutoff{clock: cutoffSleeps}
+	case s.away >= awayTries && t.vain(now, s.away)-t.outage >= awayLimit(s):
+		return &cutoff{clock: cutoffAway, words: s.retrying, tries: s.away}
+	case c.idle > 0 && t.vain(now, 1)-t.row >= c.idle: // its output alone would keep it alive forever
+		return &cutoff{clock: cutoffRetries, words: s.retrying}
 	}
 	return nil
 }
@@ -312,9 +371,14 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 			sentence(why.words))
 	case cutoffAway:
 		res.End, res.Cause, res.Code, res.Signal = Crashed, Transient, 0, 0
-		res.Reason = fmt.Sprintf("%s cannot reach its provider: %s", who, sentence(why.words))
+		res.Reason = fmt.Sprintf("%s cannot reach its provider: %s (%d tries)", who, sentence(why.words),
+			why.tries)
 	case cutoffSleeps:
-		r.limited(res, "rate limit", time.Time{}, exit.End)
+		var until time.Time
+		if why.left > 0 {
+			until = exit.End.Add(why.left)
+		}
+		r.limited(res, "rate limit", until, exit.End)
 	case cutoffErrors:
 		r.limitFromErrors(res, why.words, exit.End)
 	}
@@ -348,7 +412,7 @@ type errorWatch struct {
 type try struct {
 	Try
 	words *regexp.Regexp
-	last  string // of its lines, what tells one try from the next
+	last  string // of its lines, the group "try"
 }
 
 const (
@@ -403,15 +467,22 @@ func (w *errorWatch) look(s *progress) *cutoff {
 	text := append(w.rest, more...)
 	end := bytes.LastIndexByte(text, '\n') + 1
 	w.rest = bytes.Clone(text[max(end, len(text)-errorLine):])
-	if line, found := limitLine(w.any, text[:end]); found {
+	now := time.Now()
+	if line, found := limitLine(w.any, text[:end]); found && !quota.Passes(line, now) {
 		return &cutoff{clock: cutoffErrors, words: line}
 	}
 	for _, t := range w.tries {
-		if line, found := limitLine([]*regexp.Regexp{t.words}, text[:end]); found {
-			if _, _, limited := quota.Told(line, time.Now()); limited && t.Status == 429 {
-				return &cutoff{clock: cutoffErrors, words: line}
+		for rest := text[:end]; ; {
+			at := t.words.FindIndex(rest)
+			if at == nil {
+				break
 			}
-			t.again(line, s)
+			line, after, _ := bytes.Cut(rest[at[0]:], []byte{'\n'})
+			if _, _, limited := quota.Told(string(line), now); limited && t.Status == 429 {
+				return &cutoff{clock: cutoffErrors, words: string(line)}
+			}
+			t.again(string(line), s)
+			rest = after
 		}
 	}
 	return nil
@@ -419,13 +490,31 @@ func (w *errorWatch) look(s *progress) *cutoff {
 
 // again tells s of a try, unless that is the one that it was told of before.
 func (t *try) again(line string, s *progress) {
-	if m := t.words.FindStringSubmatch(line); len(m) > 1 {
-		if m[1] == t.last && s.retrying != "" {
+	m := t.words.FindStringSubmatch(line)
+	group := func(name string) string {
+		if at := t.words.SubexpIndex(name); at > 0 && at < len(m) {
+			return m[at]
+		}
+		return ""
+	}
+	if id := group("try"); id != "" {
+		if id == t.last && s.retrying != "" {
 			return
 		}
-		t.last = m[1]
+		t.last = id
 	}
-	s.apply(stream.Event{Kind: stream.Retry, Text: line, Status: t.Status, Away: t.Away})
+	delay, err := time.ParseDuration(group("delay"))
+	if err != nil {
+		delay, _ = quota.After(line)
+	}
+	if t.Known {
+		s.apply(stream.Event{Kind: stream.Sleep, Delay: delay})
+		return
+	}
+	if n := len(t.Sleeps); n > 0 && delay == 0 {
+		delay = t.Sleeps[min(s.tries, n-1)]
+	}
+	s.apply(stream.Event{Kind: stream.Retry, Text: line, Status: t.Status, Away: t.Away, Delay: delay})
 }
 
 // limitLine returns the last line that matches one of the expressions, from the match on: what is before it belongs to

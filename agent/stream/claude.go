@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/agent/quota"
 )
@@ -21,6 +22,7 @@ type claudeLine struct {
 	Error     json.RawMessage `json:"error"` // a word of an assistant or a retry, or an object
 	Status    number          `json:"error_status"`
 	APIStatus number          `json:"api_error_status"`
+	Delay     number          `json:"retry_delay_ms"`
 	IsError   bool            `json:"is_error"`
 	Result    string          `json:"result"`
 	Errors    []string        `json:"errors"`
@@ -133,7 +135,7 @@ func readClaude(line []byte, tell func(Event)) LineKind {
 		case "background_tasks_changed":
 			tell(Event{Kind: Pending, Word: background, OK: len(e.Tasks) > 0})
 		case "api_retry":
-			tell(Event{Kind: Retry, Status: e.status(), Word: e.word(), Away: e.status() == 0})
+			e.retry(tell)
 		case "retry": // qwen's, whose standard error says why
 			tell(Event{Kind: Retry})
 		}
@@ -156,6 +158,15 @@ func readClaude(line []byte, tell func(Event)) LineKind {
 		return Unknown
 	}
 	return Known
+}
+
+func (e *claudeLine) retry(tell func(Event)) {
+	r := Event{Kind: Retry, Status: e.status(), Word: e.word(), Away: e.status() == 0,
+		Delay: time.Duration(e.Delay.int()) * time.Millisecond}
+	if r.Word == "unknown" {
+		r.Word = ""
+	}
+	tell(r)
 }
 
 func (e *claudeLine) status() int { return int(max(e.Status.int(), e.APIStatus.int())) }

@@ -7,13 +7,14 @@ import "time"
 // Event is one step of a run, whichever client reported it.
 type Event struct {
 	Kind   Kind
-	Text   string // of Text; the client's own words of an error or a bad end
-	Whole  bool   // the text is a whole message, not a piece of one
-	OK     bool   // of End: the run went well; of Pending: there is some
-	Maybe  bool   // of End: another turn may follow
-	Away   bool   // of Retry: the provider did not answer at all
-	Status int    // HTTP status of an error, 0 where not told
-	Word   string // the client's word for an error, a limit or a refused tool
+	Text   string        // of Text; the client's own words of an error or a bad end
+	Whole  bool          // the text is a whole message, not a piece of one
+	OK     bool          // of End: the run went well; of Pending: there is some
+	Maybe  bool          // of End: another turn may follow
+	Away   bool          // of Retry: the provider did not answer at all
+	Delay  time.Duration // of Retry and Sleep: how long the client waits before it tries; 0 where not told
+	Status int           // HTTP status of an error, 0 where not told
+	Word   string        // the client's word for an error, a limit or a refused tool
 	Model  string
 	ID     string    // of the session
 	Until  time.Time // of Limit; zero where not told
@@ -34,6 +35,7 @@ const (
 	Tool           // what was said before is no last word any more
 	Delegated      // a subagent was given work, whose cost the client leaves out of its own
 	Retry          // the client tries again by itself
+	Sleep          // how long it waits before the try that it told of just now, or does at once
 	Trouble        // an error that need not be the end
 	Limit          // the provider refused: a quota is used up
 	Allowed        // it no longer does
