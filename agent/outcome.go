@@ -99,7 +99,14 @@ func (r *Runner) ending(res *Result, h *said, q Request, exit process.Exit, why 
 	case process.TimedOut:
 		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
 	case process.Idled:
-		if !r.waits(res, q, exit.End) {
+		switch {
+		case h.progress != nil && h.progress.finished(): // and waited for something that it had started
+			exit.Why, exit.Code, exit.Signal = process.Exited, 0, 0
+			r.conclude(res, h, q, exit)
+			res.Notes = append(res.Notes, fmt.Sprintf(
+				"%s had reported that it was finished, and waited for what it had started, without output for %v: it was ended",
+				r.backend.title(), q.Idle))
+		case !r.waits(res, q, exit.End):
 			res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
 		}
 	case process.Memory, process.Procs, process.Disk, process.Full:
@@ -196,7 +203,7 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 		res.End, res.Blocked = Finished, r.backend.title()+" takes no prompt of this length: "+limit
 		return
 	}
-	if told.Word == stream.Overflow || overflowWords.MatchString(told.Text) {
+	if told.Word == stream.Overflow || told.Status == 413 || overflows(told.Text) {
 		res.End, res.Blocked = Finished, r.backend.title()+"'s conversation grew longer than its model takes: "+words
 		return
 	}
@@ -275,7 +282,7 @@ func (r *Runner) limitOnErrors(text string, now time.Time) (name string, until t
 		}
 	}
 	line, ok := limitLine(r.backend.limitPatterns(), []byte(text))
-	if !ok || fatalWords(line) {
+	if !ok || fatalWords(line) || quota.Passes(line, now) {
 		return "", until, false
 	}
 	name, _ = quota.Named(line)
@@ -336,10 +343,6 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 
 // The words that clients and providers use for what waiting does not change.
 var (
-	// overflowWords say that the conversation grew longer than the model takes.
-	overflowWords = oneOf(`context window`, `prompt (is|as) too long`, `maximum context length`,
-		`context_length_exceeded`,
-		`\binput token count\b.{0,40}\bexceeds`, `\bprompt token count\b.{0,40}\bexceeds`)
 	// oversizeWords say that the client takes no prompt of this size.
 	oversizeWords = oneOf(`input exceeds the maximum length of \d+ characters`, `input_too_large`)
 	// loginWords are whole phrases, fatal even among the agent's own words.
