@@ -310,7 +310,6 @@ func TestTriesOfItsOwn(t *testing.T) {
 		{"no network, of an older one", "codex", DefaultIdle, said{1: turn, 4: lost, 12: lost}, cutoffAway, 19, 0},
 
 		{"no answer", "gemini", DefaultIdle, said{3: attempt(1), 8: attempt(2), 18: attempt(3)}, cutoffAway, 18, 0},
-		{"no answer", "gemini-acp", 0, said{3: attempt(1), 8: attempt(2), 18: attempt(3)}, cutoffAway, 18, 0},
 		{"an answer at last", "gemini", DefaultIdle, said{3: attempt(1), 8: attempt(2)}, "", 0, 0},
 		{"429, then an answer", "gemini", DefaultIdle, said{3: limited(1), 8: limited(2)}, "", 0, 0},
 

@@ -149,7 +149,7 @@ func builtin() []Backend {
 			Format:  stream.FormatACP,
 			Env:     map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
 
-			StderrTries: geminiTries(),
+			StderrTries: geminiTries(), // which it prints when it ends
 			Subjects:    [][]string{{"--acp", "--experimental-acp"}},
 		},
 		{
