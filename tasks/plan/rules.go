@@ -202,19 +202,14 @@ func (r *reader) taskHeadings() (list []task) {
 	if !slices.ContainsFunc(r.Heads, func(h outline.Heading) bool { return h.IsTask() }) {
 		return nil
 	}
-	seen := map[string]int{} // by id: 1 + the phase
-	ids := map[int]string{}  // by heading
+	ids := map[int]string{} // by heading
 	for i := range r.Heads {
 		h := &r.Heads[i]
 		if !h.IsTask() && !r.isBeside(i) {
 			continue
 		}
-		at := 1 + r.phaseAt(h.Line)
-		if first, ok := seen[h.ID]; ok && first != at {
-			return nil
-		}
 		t := headTask(h)
-		seen[h.ID], ids[i] = at, t.ID
+		ids[i] = t.ID
 		for up := h.Parent; up >= 0 && t.Parent == ""; up = r.Heads[up].Parent {
 			t.Parent = ids[up]
 		}
@@ -223,7 +218,20 @@ func (r *reader) taskHeadings() (list []task) {
 		}
 		list = append(list, t)
 	}
+	if r.anew(list) {
+		return nil
+	}
 	return list
+}
+
+// anew reports whether an id is in two phases: each of them counts for itself.
+func (r *reader) anew(list []task) bool {
+	phases := map[string]int{} // by id
+	return slices.ContainsFunc(list, func(t task) bool {
+		first, known := phases[t.ID]
+		phases[t.ID] = r.phaseAt(t.Line - 1)
+		return known && first != phases[t.ID]
+	})
 }
 
 // isBeside reports whether a heading of a phase has a number and neither is a task by its word nor holds one: "2.1
@@ -265,14 +273,10 @@ func (r *reader) taskEntries() []task {
 func (r *reader) numbered(word string) []task {
 	levels := [outline.BoldLevel + 1][]task{}
 	best := 0
-	seen := map[string]int{} // by id: 1 + the phase
+	var all []task
 	for i := range r.Heads {
 		if h := &r.Heads[i]; h.Word == word && !h.Background() {
-			at := 1 + r.phaseAt(h.Line)
-			if first, ok := seen[h.ID]; ok && first != at {
-				return nil
-			}
-			seen[h.ID] = at
+			all = append(all, headTask(h))
 			levels[h.Level] = append(levels[h.Level], headTask(h))
 		}
 	}
@@ -281,7 +285,7 @@ func (r *reader) numbered(word string) []task {
 			best = k
 		}
 	}
-	if len(levels[best]) < 2 {
+	if len(levels[best]) < 2 || r.anew(all) {
 		return nil
 	}
 	return levels[best]
@@ -299,24 +303,24 @@ func (r *reader) phaseTasks() (list []task) {
 // phaseItems makes tasks of the items in phases, and of phases without any, if some phase has items.
 func (r *reader) phaseItems() (list []task) {
 	items := make([][]task, len(r.phases))
-	// through: numbered on from phase to phase, so that the numbers are ids; again: each phase has its own WP1
-	some, through, again, last, seen := false, len(r.phases) > 1, false, 0, map[string]int{}
+	// through: numbered on from phase to phase, so that the numbers are ids
+	some, through, last := false, len(r.phases) > 1, 0
+	var codes []task
 	for i := range r.phases {
 		items[i] = r.itemsOf(&r.phases[i])
 		some, through = some || len(items[i]) > 0, through && len(items[i]) > 0
 		for _, t := range items[i] {
 			n, err := strconv.Atoi(t.ID)
 			through, last = through && err == nil && n > last, n
-			if first, ok := seen[t.ID]; ok && first != i {
-				again = true
+			if prose.CodeID(t.ID) {
+				codes = append(codes, t)
 			}
-			seen[t.ID] = i
 		}
 	}
 	if !some {
 		return nil
 	}
-	whole := r.phaseTasks()
+	whole, anew := r.phaseTasks(), r.anew(codes)
 	for i := range r.phases {
 		if len(items[i]) == 0 {
 			items[i] = whole[i : i+1]
@@ -329,7 +333,7 @@ func (r *reader) phaseItems() (list []task) {
 			if whole[i].Status == tasks.Done && !t.settled {
 				t.say("done")
 			}
-			if again && prose.CodeID(t.ID) {
+			if anew && prose.CodeID(t.ID) { // each has its own WP1
 				t.ID, t.made = r.phases[i].ID+"."+t.ID, true
 			}
 			list = append(list, t)

@@ -23,6 +23,8 @@ func TestTaskRules(t *testing.T) {
 			[]string{"1-1 done Read", "1-2 pending Write <- 1-1"}, nil},
 		"ids that each phase has": {"## Fase 1 ✓ Cerrada (2026-04-29)\n### WP1 — Read\nx\n## Fase 2\n| WP | Descripción | Estado |\n|--|--|--|\n| WP1 | Write | ✓ Completado |\n| WP2 | Show | Pendiente |\n### WP1 — Write\nx\n### WP2 — Show all\n",
 			[]string{"1.WP1 done Read", "2.WP1 done Write <- 1.WP1", "2.WP2 pending Show all <- 1.WP1"}, nil},
+		"codes beside numbers": {"## Phase 1: A\n- [ ] T001 a\n- [ ] T002 b\n## Phase 2: B\n1. [ ] c\n2. [ ] d\n## Phase 3: C\n1. [ ] e\n",
+			[]string{"T001 pending a", "T002 pending b", "2.1 pending c <- T001,T002", "2.2 pending d <- T001,T002", "3.1 pending e <- 2.1,2.2"}, nil},
 		"criteria of a phase": {"## Phase 1: A\ntext\n\n**Acceptance criteria:**\n\n- [x] a\n- [ ] b\n\n## Phase 2: B\n**Done when:**\n- [ ] c\n\nNotes.\n- [ ] d\n",
 			[]string{"1 pending A", "2.1 pending d <- 1"}, nil},
 		"boxes without bullets": {"[x] A\n    - [x] a\n[ ] B\n[1] no\n[a]: http://x\n", []string{"1 done A", "2 pending B"}, nil},
