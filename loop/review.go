@@ -20,9 +20,6 @@ import (
 
 // Reviews by agents, of attempts and of waves.
 
-// lookReview is the look's name in journals.
-const lookReview = "review"
-
 // reviews has agents review what attempts and waves changed.
 type reviews struct {
 	run        *Loop
@@ -48,7 +45,7 @@ func (l *worker) newReview(known []*journal.Detail) *attempt.Review {
 		r.Among = append(r.Among, attempt.With(c))
 	}
 	for _, d := range known {
-		if d.Look == lookReview && d.End == journal.EndFinished {
+		if d.Look == journal.LookReview && d.End == journal.EndFinished {
 			r.Known = append(r.Known, attempt.Known{Tree: d.Tree, Words: d.Words})
 		}
 	}
@@ -154,7 +151,7 @@ func (w *reviews) judge(u *unit, to gitops.Tree, j attempt.Judgement, err error)
 // tell records the result of a wave's review.
 func (w *reviews) tell(number int, tree gitops.Tree, d journal.Verdict, lines ...string) error {
 	message := fmt.Sprintf("wave %d: %s", number, lines[0])
-	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Verdict: d, Reason: lookReview,
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Verdict: d, Reason: journal.LookReview,
 		Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
 	for _, line := range lines[1:] {
 		e.Lines = append(e.Lines, "  "+line)

@@ -203,6 +203,7 @@ func (s *State) ended(e *Event) {
 		Ref: e.Ref, Result: e.Detail,
 		Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
+	s.answered(e)
 	if a.Agent == nil && e.Verdict == Cancelled && strings.HasPrefix(e.Reason, Killed) {
 		s.spend(e) // its agent could not report any more: its cost is unknown, not nothing
 		a.Cost.Add(e.Detail)

@@ -1,6 +1,9 @@
 package journal
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestCostSums(t *testing.T) {
 	t.Parallel()
@@ -54,6 +57,54 @@ func TestCostSums(t *testing.T) {
 	}
 	if sum != 1 {
 		t.Errorf("ten times $0.10 are %g", sum)
+	}
+}
+
+// A reviewer that was killed with its run counts as an attempt of unknown cost, in the task, its attempt and the wave.
+// One that had answered, or whose run ended otherwise, counts once.
+func TestCostOfTheKilledReviewer(t *testing.T) {
+	t.Parallel()
+	usd := 0.5
+	spent := Detail{Exit: Exit{End: EndFinished}, Spent: Spent{USD: &usd, InputTokens: 10, OutputTokens: 2}}
+	answer := spent
+	answer.Look = LookReview
+	asks, mutants := &Detail{Look: LookReview}, &Detail{Look: "mutants"}
+	one, wave := Unit{Wave: 1, Task: "1", Attempt: 1}, Unit{Wave: 1}
+	begun := []Event{{Type: AttemptStarted, Unit: one}, {Type: AgentFinished, Unit: one, Detail: &spent}}
+	for name, tt := range map[string]struct {
+		then []Event
+		want string // of the run, the task, the attempt and the wave
+	}{
+		"killed in a review": {[]Event{{Type: LookStarted, Unit: one, Detail: asks}, {Type: LoopResumed}},
+			"at least $0.50, 1 attempt unknown, at least 10 tokens in, 2 out"},
+		"and asked again": {[]Event{{Type: LookStarted, Unit: one, Detail: asks}, {Type: LoopResumed},
+			{Type: LookStarted, Unit: one, Detail: asks}, {Type: LookAnswered, Unit: one, Detail: &answer}, {Type: LoopResumed}},
+			"at least $1.00, 1 attempt unknown, at least 20 tokens in, 4 out"},
+		"killed in a wave's review": {[]Event{{Type: LookStarted, Unit: wave, Detail: asks}, {Type: LoopResumed}},
+			"at least $0.50, 1 attempt unknown, at least 10 tokens in, 2 out"},
+		"killed after the answer": {[]Event{{Type: LookStarted, Unit: one, Detail: asks},
+			{Type: LookAnswered, Unit: one, Detail: &answer}, {Type: LoopResumed}}, "$1.00, 20 tokens in, 4 out"},
+		"killed in another look": {[]Event{{Type: LookStarted, Unit: one, Detail: mutants}, {Type: LoopResumed}},
+			"$0.50, 10 tokens in, 2 out"},
+		"killed after the attempt": {[]Event{{Type: LookStarted, Unit: one, Detail: asks},
+			{Type: AttemptFinished, Unit: one, Verdict: Verified}, {Type: LoopResumed}}, "$0.50, 10 tokens in, 2 out"},
+		"an end that was told": {[]Event{{Type: LookStarted, Unit: one, Detail: asks}, {Type: LoopFinished}, {Type: LoopResumed}},
+			"$0.50, 10 tokens in, 2 out"},
+	} {
+		events := append(begun[:len(begun):len(begun)], tt.then...)
+		for n := range events {
+			events[n].TS = time.Unix(int64(n+1), 0)
+		}
+		s := Fold(events)
+		costs := map[string]Cost{"run": s.Cost, "wave": s.WaveCosts()[1]}
+		if name != "killed in a wave's review" {
+			costs["task"], costs["attempt"] = s.Task("1").Cost, s.Attempt(Key{Task: "1", Number: 1}).Cost
+		}
+		for of, got := range costs {
+			if got := got.Text(); got != tt.want {
+				t.Errorf("%s: %s: got %s, want %s", name, of, got, tt.want)
+			}
+		}
 	}
 }
 

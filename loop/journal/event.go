@@ -165,6 +165,9 @@ const NotIntegrated = "not merged: "
 // Killed is the reason of an attempt, or an iteration, whose run was killed: it counts for nothing.
 const Killed = "the run was killed"
 
+// LookReview is the look in which an agent is asked.
+const LookReview = "review"
+
 // NotCommitted is the reason of an iteration that is made again, since git refused its commit or somebody's commit
 // conflicts with it.
 const NotCommitted = "its work could not be committed"

@@ -87,6 +87,7 @@ func (s *State) loopBegan(e *Event) {
 		if e.Type == LoopResumed && s.Finished == nil && !s.At.IsZero() {
 			s.endWaits(s.At)
 			s.wait(Wait{For: WaitRun, Since: s.At, Reason: "killed"})
+			s.cutReviews()
 		}
 		s.Begun = e.TS
 		s.endWaits(e.TS)
@@ -111,7 +112,7 @@ func (s *State) loopBegan(e *Event) {
 
 // leave notes that no run is at work, or another one begins.
 func (s *State) leave(e *Event) {
-	s.Stopping, s.Baseline = time.Time{}, time.Time{}
+	s.Stopping, s.Baseline, s.asking = time.Time{}, time.Time{}, nil
 	s.Running = slices.DeleteFunc(s.Running, (*Attempt).Over)
 	for _, a := range s.Running {
 		a.Phase, a.Since, a.Waits = PhaseOpen, e.TS, ""
@@ -331,6 +332,9 @@ func (s *State) verifyFinished(e *Event) {
 }
 
 func (s *State) lookStarted(e *Event) {
+	if e.Detail != nil && e.Detail.Look == LookReview {
+		s.asking = append(s.asking, e)
+	}
 	if e.Task == "" && e.Iteration == 0 { // of a wave
 		return
 	}
@@ -340,9 +344,29 @@ func (s *State) lookStarted(e *Event) {
 	}
 }
 
+// answered takes out the review that an event is about.
+func (s *State) answered(e *Event) {
+	s.asking = slices.DeleteFunc(s.asking, func(a *Event) bool { return a.Key() == e.Key() && a.Wave == e.Wave })
+}
+
+// cutReviews counts the reviewers that a killed run had at work: what they cost is unknown, not nothing.
+func (s *State) cutReviews() {
+	for _, asked := range s.asking {
+		e := &Event{Unit: asked.Unit, Detail: &Detail{Exit: Exit{End: EndCancelled}}}
+		s.spend(e)
+		switch a := s.Attempt(e.Key()); {
+		case e.Task == "" && e.Iteration == 0:
+			s.cut[e.Wave]++
+		case a != nil:
+			a.Cost.Add(e.Detail)
+		}
+	}
+}
+
 func (s *State) lookAnswered(e *Event) {
 	s.endWaitsOf(e)
 	s.spend(e)
+	s.answered(e)
 	d := e.Detail
 	if d == nil {
 		return

@@ -21,6 +21,8 @@ type State struct {
 	Reviews   map[int][]*Detail // of a wave: what its reviewers came to
 
 	flaky   map[Flaky]int // times
+	asking  []*Event      // the starts of reviews that have no answer
+	cut     map[int]int   // of a wave: reviews that were killed with their run
 	changes []*Task       // those with a new status since TakeChanges
 	retried []*Event      // those that this run retries, until an attempt begins
 }
@@ -52,7 +54,7 @@ type Run struct {
 
 // NewState is the state of a loop without events.
 func NewState() *State {
-	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Reviews: map[int][]*Detail{},
+	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Reviews: map[int][]*Detail{}, cut: map[int]int{},
 		Providers: NewProviders()}
 }
 
@@ -111,6 +113,9 @@ func (s *State) WaveCosts() map[int]Cost {
 			sum.Add(d)
 		}
 		all[wave] = sum
+	}
+	for wave, n := range s.cut {
+		all[wave] = all[wave].Plus(Cost{Runs: n, Unknown: n, UnknownTokens: n})
 	}
 	return all
 }
