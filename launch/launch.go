@@ -663,12 +663,47 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		if err := trunk.CanBegin(ctx, r.Repo, ref, r.Name(), done); err != nil {
 			return err
 		}
+		if err := r.onOther(ctx, ref); err != nil {
+			return err
+		}
 	}
 	if !r.Anew || branch == "" {
 		return nil
 	}
 	r.Options.Branch = branch
 	return r.goOnFrom(ctx, branch, ref != head.Branch)
+}
+
+// other is the branch with the work of tasks that the list calls done and a branch lacks, and these tasks; "" for none.
+func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref string, done []string, err error) {
+	home := store.NewHome(r.Root)
+	runs, err := home.Of(r.Name())
+	if err != nil || r.Tag == nil {
+		return "", nil, err
+	}
+	var commits []journal.WaveCommit
+	for _, s := range runs { // the commands that show a run report what is wrong with its journal
+		if h, err := journal.Load(home.Events(s.State.ID)); err == nil {
+			commits = append(commits, h.WaveCommits...)
+		}
+	}
+	ref, done, err = trunk.Other(ctx, repo, branch, commits)
+	done = slices.DeleteFunc(done, func(id string) bool { return r.Tag.Graph.Status(id) != tasks.Done })
+	if len(done) == 0 || trunk.ShortRef(ref) == r.Config.Git.Branch {
+		ref = ""
+	}
+	return trunk.ShortRef(ref), done, err
+}
+
+// onOther refuses a start on a branch that lacks what is done on another one: later tasks would begin without it.
+func (r *Run) onOther(ctx context.Context, branch string) error {
+	name, done, err := r.other(ctx, r.Repo, branch)
+	if err != nil || name == "" {
+		return err
+	}
+	return config.Wrong(fmt.Sprintf("%s brings it here; --branch %s goes on there", r.Repo.Merging(ctx, name), name),
+		"the work on %s is done on the branch %s, and %s lacks it", oneline.List(done), name,
+		cmp.Or(trunk.ShortRef(branch), "HEAD"))
 }
 
 // goOnFrom prepares a run on a branch, made if there is none: one that is ahead of HEAD is gone on from, with what its

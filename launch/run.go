@@ -235,7 +235,13 @@ func (r *Run) Elsewhere(ctx context.Context) string {
 		return ""
 	}
 	switch ref, loose, err := trunk.Elsewhere(ctx, repo, branch, r.Name()); {
-	case err != nil || ref == "":
+	case err == nil && ref == "":
+		name, _, err := r.other(ctx, repo, branch)
+		if err != nil || name == "" {
+			return ""
+		}
+		return "commits: " + trunk.OnBranch(name, repo.Merging(ctx, name))
+	case err != nil:
 		return ""
 	case len(loose) > 0:
 		return "not committed: " + trunk.KeptAs(loose, ref) + "; to bring it here: " + repo.Merging(ctx, ref)

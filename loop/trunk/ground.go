@@ -12,6 +12,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/safename"
+	"descartes/loop/journal"
 	"descartes/loop/store"
 )
 
@@ -53,6 +54,31 @@ func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref 
 		return "", nil, err
 	}
 	return ShortRef(AsideOf(tag)), nil, nil
+}
+
+// Other is the branch that has the work of a tag's runs that another branch, "" being a detached HEAD, lacks, and the
+// tasks whose commits these are; "" for none. commits are those that runs here made, oldest first. What was reworded,
+// squashed or rebased since is not lacking, and what no branch has any more is nobody's.
+func Other(ctx context.Context, repo *gitops.Repo, branch string, commits []journal.WaveCommit) (ref string,
+	done []string, err error) {
+	head, err := TipOf(ctx, repo, branch)
+	if err != nil || head == "" {
+		return "", nil, err
+	}
+	for _, c := range slices.Backward(commits) {
+		if len(c.Tasks) == 0 || repo.LeadsTo(ctx, head, c.Commit) {
+			continue
+		}
+		at, err := repo.RefsWith(ctx, c.Commit, "refs/heads/*")
+		if err != nil || len(at) == 0 { // git may have deleted it by now
+			continue
+		}
+		if tip, err := repo.RefCommit(at[0]); err != nil || Holds(ctx, repo, head, tip) {
+			continue
+		}
+		ref, done = cmp.Or(ref, at[0]), append(done, c.Tasks...)
+	}
+	return ref, done, nil
 }
 
 // KeptAs says where work on tasks is that is in no commit of the user's.
