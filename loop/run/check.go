@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,54 @@ import (
 	"descartes/scheduler/prompt"
 	"descartes/verify"
 )
+
+// check has the work at hand checked.
+func (r *Run) check() error {
+	if err := r.happened(prompt.CheckStarted{}); err != nil {
+		return err
+	}
+	t, ctx, p, with := r.at, r.asks.now, r.place, r.aids()
+	r.judgedBy(t)
+	r.start(func() func() error {
+		c, err := check(ctx, p, t, with)
+		return func() error {
+			if err := errors.Join(r.notes(), r.broke(err)); err != nil || r.machine.Halt.Broken != "" {
+				return err
+			}
+			return r.checked(t, &c)
+		}
+	})
+	return nil
+}
+
+// lastTry is how many tries failed before the last one: only then does a build that fails plan again.
+const lastTry = 3
+
+// checked takes what a check came to.
+func (r *Run) checked(t *try, c *checked) error {
+	if err := r.book.write(r.warnings(t, c.notes)...); err != nil {
+		return err
+	}
+	r.voice.facts, r.voice.unfit = t.it.Facts, t.it.Unfit
+	r.ends.failure, r.ends.clash = c.Failure, c.clash
+	t.question, r.ends.asker = asksPerson(t, r.book.history.Prompt.Asked), ""
+	if o := t.res.Objection; o != nil {
+		r.ends.asker = o.By
+	}
+	e := prompt.CheckEnded{Verdict: c.verdict}
+	if c.verdict == prompt.Passed || c.verdict == prompt.Failed {
+		e.Found = found(t, c)
+		if pl, ok := r.job.Rules.(planner); ok && (c.verdict == prompt.Passed || r.machine.Rows.Tries >= lastTry) {
+			e.Found.Replan, r.ends.plans = pl.Again(t.it)
+		}
+	}
+	line := &journal.Event{Type: journal.Step, Unit: t.unit(), Tree: string(t.res.Work.After), Ref: t.kept.ref,
+		Commit: t.tip}
+	if err := r.happened(e, line); err != nil {
+		return err
+	}
+	return r.settled()
+}
 
 // checked is what a check came to.
 type checked struct {
@@ -69,7 +118,7 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 	c.notes = append(c.notes, t.notes...)
 	t.notes = nil
 	if (t.res.Work.After != before || t.tip != tip) && p.kind != prompt.Folder {
-		err = keepWork(gctx, p, job, t, "checked", with.redact.Bytes)
+		err = keepWork(gctx, p, t, "checked", with)
 	}
 	return c, err
 }
@@ -248,4 +297,45 @@ func asksPerson(t *try, asked int) string {
 		return ""
 	}
 	return loop.Tail(r.Question, loop.MaxWords)
+}
+
+// inClone checks a try that passed again as a fresh clone has it, where its slot had files that one lacks. What fails
+// there is the try's result.
+func inClone(ctx context.Context, p *place, t *try, with *aids) error {
+	res := &t.res
+	if p.kind != prompt.Branch || !p.clones || res.Verify == nil || !res.Passed() || res.Work.Alone ||
+		res.Work.After == "" || res.Work.After == t.base {
+		return nil
+	}
+	at, err := p.alone(context.WithoutCancel(ctx), func(line string) error { return with.note(line) })
+	if err != nil || at == &p.seats {
+		return err
+	}
+	g := ground{tip: t.tip, base: t.base, before: res.Work.After}
+	for _, c := range t.in.Checks {
+		if c.Criterion {
+			continue
+		}
+		when := verify.AtMerge
+		if c.At(verify.AtWave) {
+			when = verify.AtWave
+		}
+		one, err := p.examine(ctx, with, at, &g, when, &c, fmt.Sprintf("iteration %d alone", t.Number))
+		if err != nil {
+			return err
+		}
+		if one.Passed {
+			continue
+		}
+		if !one.Cancelled {
+			files := res.Work.Hidden // what it wrote, else what there was
+			if len(files) == 0 {
+				files = res.Work.Beside
+			}
+			one.Why = loop.BesideOf(files)
+		}
+		res.Verify = &one
+		return nil
+	}
+	return nil
 }

@@ -14,10 +14,52 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 )
+
+// deliver brings the work at hand where it belongs.
+func (r *Run) deliver() error {
+	if err := r.happened(prompt.DeliverStarted{}); err != nil {
+		return err
+	}
+	t, ctx, p, job, redact := r.at, r.asks.now, r.place, r.job, r.tools.Redact
+	hooks, over := r.asks.committing(r.job.Config.Deadline)
+	r.start(func() func() error {
+		d, err := deliver(ctx, hooks, p, job, t, redact.Text)
+		over()
+		return func() error {
+			if err := r.broke(err); err != nil || r.machine.Halt.Broken != "" {
+				return err
+			}
+			return r.delivered(t, &d)
+		}
+	})
+	return nil
+}
+
+// delivered takes what a delivery came to.
+func (r *Run) delivered(t *try, d *delivered) error {
+	lines := r.warnings(t, d.notes)
+	e := prompt.Delivered{Verdict: d.verdict}
+	switch {
+	case d.why != nil:
+		r.ends.refused = d.why
+		r.ends.failure = loop.Failure{Reason: d.why.Error(), Ending: journal.GitRefused}
+		e.Error = signature(d.why.Error())
+	case d.apart != "":
+		r.ends.apart = d.apart
+	case d.verdict == prompt.Passed && t.kept.landed != "":
+		lines = append(lines, &journal.Event{Type: journal.Integrated, Unit: t.unit(), Tree: string(t.res.Work.After),
+			Commit: t.kept.landed})
+	}
+	if err := r.happened(e, lines...); err != nil {
+		return err
+	}
+	return r.settled()
+}
 
 // delivered is what a delivery came to.
 type delivered struct {

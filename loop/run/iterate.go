@@ -3,7 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,8 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/agent/render"
 	"descartes/config"
-	"descartes/gitops"
-	"descartes/internal/oneline"
+	"descartes/internal/crash"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
@@ -27,51 +26,176 @@ import (
 	"descartes/verify"
 )
 
-// try is the try of an iteration at hand: what it started from, and what became of it so far. A run that was killed
-// makes it again from the journal and from the refs.
-type try struct {
-	prompt.Try
-	from  prompt.Try
-	plans bool
-	ground
-	it    *loop.Iteration
-	in    attempt.Input
-	began time.Time
-	since time.Time // when the first try began whose work is in no commit
-	hooks string    // the commit whose hooks run, where they lie in the working tree
-	res   attempt.Result
-	kept  kept
-	notes []string // for people, not told yet
-
-	answers []attempt.Known // of reviewers, to what is not judged yet
-	// that a person has to answer before another agent is asked, or ""
-	question string
+// iterate prepares the place for a try, and starts its agent once that is done and the machine still wants it.
+func (r *Run) iterate(a prompt.Action) error {
+	if t := r.next; t != nil && t.Try == a.Try && t.from == a.From && t.plans == a.Plans {
+		r.next = nil
+		return r.started(t, a.Account)
+	}
+	if why := r.noRoom(); why != "" {
+		r.ends.full, r.ends.message = true, why
+		return r.happened(prompt.Broken{Why: prompt.OwnError})
+	}
+	t := r.newTry(a.Try, a.From, a.Plans)
+	w, err := r.words()
+	if err != nil {
+		return err
+	}
+	t.since = r.since(a.From)
+	if a.Plans {
+		r.ends.made = r.ends.plans
+	}
+	ctx, p, job, shown := r.asks.now, r.place, r.job, r.tools.Shown
+	r.start(func() func() error {
+		lacks, err := prepare(ctx, p, job, t, w, shown)
+		return func() error {
+			if err := errors.Join(r.notes(), r.broke(err)); err != nil || r.machine.Halt.Broken != "" {
+				return err
+			}
+			if lacks != nil {
+				return r.lacks(lacks)
+			}
+			r.next = t
+			return nil
+		}
+	})
+	return nil
 }
 
-// kept is where the work of a try is.
-type kept struct {
-	ref    string // "" for none
-	commit string // that it names
-	landed string // commit of the branch that has it
-	own    bool   // the agent's own commits are the branch's
+// lacks takes what an iteration would have needed.
+func (r *Run) lacks(out *loop.Outcome) error {
+	r.ends.lacks = out
+	switch out.Ending {
+	case journal.PlanMissing:
+		return r.happened(prompt.Unprepared{Why: prompt.NoPlan})
+	case journal.GateDone:
+		return r.happened(prompt.Unprepared{Why: prompt.Nothing})
+	}
+	return r.happened(prompt.Broken{Why: prompt.OwnError})
 }
 
-// unit is what lines of the journal say that they are about.
-func (t *try) unit() journal.Unit {
-	return journal.Unit{Iteration: t.Number, Attempt: t.Try.Try, Of: t.it.Max}
+// choice is what an account runs with.
+func (r *Run) choice(account string) config.Choice {
+	for _, c := range r.job.Config.Choices(nil) {
+		if c.Backend == account {
+			return c
+		}
+	}
+	return config.Choice{Backend: account}
 }
 
-// changed reports whether its agent changed something that a commit can have, or that can arrive in the user's tree.
-func (t *try) changed() bool { return t.res.Work.After != "" && t.res.Work.After != t.before }
+// started writes down that a try begins, and starts its agent.
+func (r *Run) started(t *try, account string) error {
+	c, with := &r.job.Config, r.choice(account)
+	t.in.Backend, t.in.Model, t.began = with.Backend, with.Model, r.tools.Now()
+	if t.since.IsZero() {
+		t.since = t.began
+	}
+	r.judgedBy(t)
+	if t.in.Keep = c.ContinueSession; t.in.Keep && with.Backend == c.Backend.Type {
+		if b := &r.book.history.Prompt; b.Session != "" { // another backend does not know that conversation
+			spent := agent.Tokens(b.Spent)
+			t.in.Session, t.in.Spent = b.Session, &spent
+		}
+	}
+	if err := r.takesOver(account); err != nil {
+		return err
+	}
+	lines := []*journal.Event{}
+	if n, most := specbuild.Tokens(t.in.Prompt), c.Scud.Spec.MaxSpecTokens; most > 0 && n > most && !r.told.large {
+		r.told.large = true
+		lines = append(lines, warning(r.unit(), fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d",
+			n, most)))
+	}
+	line := &journal.Event{Type: journal.IterationStarted, Unit: t.unit(), Tree: string(t.base),
+		Lines: r.job.Rules.Announce(t.it), Branch: t.stand.Head.Branch,
+		Commit: t.stand.Head.Hash, Detail: &journal.Detail{SpecTokens: specbuild.Tokens(t.in.Prompt),
+			Client: journal.Client{Log: r.book.relative(t.in.Log), Backend: with.Backend, Model: with.Model}}}
+	line.Title, line.Slot = r.job.Rules.About(), r.place.number()
+	if t.before != t.base {
+		line.Base = string(t.before)
+	}
+	if g, ok := loop.Deciding(r.job.Gate).(*gate.Criteria); ok {
+		line.Lines = append(line.Lines, g.Before(t.Number, t.it.Max, r.costSoFar()))
+		lines = append(lines, r.writeLoopFile()...)
+	}
+	r.at = t
+	if err := r.happened(prompt.Started{Try: t.Try, Account: account}, append(lines, line)...); err != nil {
+		return err
+	}
+	if err := r.book.save(); err != nil { // its number is on disk before its agent starts
+		return err
+	}
+	crash.Point("iteration-saved")
+	ctx, p, aid := r.asks.now, r.place, r.aids()
+	r.start(func() func() error {
+		err := made(ctx, p, t, aid)
+		return func() error {
+			if err := r.broke(err); err != nil || r.machine.Halt.Broken != "" {
+				return err
+			}
+			return r.agentEnded(t)
+		}
+	})
+	return nil
+}
 
-// words are what a try's agent is told besides the prompt.
-type words struct {
-	next    string // by the gate, and how the last one failed
-	hand    string // by an earlier session
-	answers []specbuild.Answer
-	denied  []string // by the sandbox, in the last one
-	failing bool
-	first   gitops.Tree // what the run began with
+// judgedBy sets what a try's work is judged by.
+func (r *Run) judgedBy(t *try) {
+	t.in.Checks = checks(r.job, t.it, r.book.history, r.tools.Redact.Text)
+	// what earlier iterations did to the checks counts, committed or not
+	t.in.Base = cmp.Or(r.first(), t.base)
+}
+
+// costSoFar is the loop's cost so far; nil if unknown.
+func (r *Run) costSoFar() *float64 {
+	if r.book.history.Cost.Runs == 0 {
+		return new(float64)
+	}
+	return r.book.history.Cost.USD
+}
+
+// agentEnded takes what a try's agent left.
+func (r *Run) agentEnded(t *try) error {
+	with := config.Choice{Backend: t.in.Backend, Model: t.in.Model}
+	left := machineLeft(r.job, t)
+	asked := r.book.history.Prompt.Asked
+	if t.res.Agent.Question != "" {
+		asked++
+	}
+	t.question = asksPerson(t, asked)
+	left.Said.Question = t.question != ""
+	until, err := r.rests(with, &t.res.Agent)
+	if err != nil {
+		return err
+	}
+	if until != nil {
+		left.Until = *until
+	}
+	if why := r.noRoom(); why != "" && left.Verdict != prompt.Passed { // a full disk says nothing about the agent
+		r.ends.full, r.ends.message, left.Verdict = true, why, prompt.Cancelled
+	}
+	r.voice.facts, r.voice.unfit = t.it.Facts, t.it.Unfit
+	r.ends.failure = r.job.Rules.Fails(t.it)
+	line := agentLine(t, with)
+	line.Ref = t.kept.ref
+	lines := loop.WithNotes(line)
+	if left.Undid {
+		lines = append([]*journal.Event{r.undid(t)}, lines...)
+	}
+	if err := r.happened(prompt.AgentEnded{Left: left}, lines...); err != nil {
+		return err
+	}
+	if r.ends.full {
+		return r.happened(prompt.Broken{Why: prompt.OwnError})
+	}
+	return r.settled()
+}
+
+// undid says that a try's work is not taken.
+func (r *Run) undid(t *try) *journal.Event {
+	return warning(t.unit(), fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", t.Number,
+		t.res.Work.TookBack, r.place.iterationRef(t.Number)))
 }
 
 // prepare makes the place and the text ready for a try. An outcome says what it would need and is not there.
@@ -102,62 +226,6 @@ type planner interface {
 	First(*loop.Iteration) (bool, error)  // whether the first iteration plans
 	Again(*loop.Iteration) (bool, string) // whether one plans after this one, and why
 	Planning(bool)                        // the next one plans, or does not
-}
-
-// began reads files as they were when the run began; nil without git.
-func began(p *place, tree gitops.Tree) func(string) []byte {
-	if tree == "" {
-		return nil
-	}
-	return func(name string) []byte {
-		c, err := p.repo.Contents(tree)
-		if err != nil {
-			return nil
-		}
-		f, err := c.File(name, store.MaxHandoff)
-		if err != nil || f == nil {
-			return nil
-		}
-		return f.Data
-	}
-}
-
-// text is what a try's agent is given.
-func text(job *loop.PromptJob, it *loop.Iteration, w *words) string {
-	text, more := composed(job, it, w), ""
-	if hand := strings.TrimSpace(w.hand); hand != "" {
-		more = "## Handoff\n\nAn earlier session left this for you:\n\n" + hand
-	}
-	if len(w.answers) > 0 {
-		more = loop.JoinText(more, specbuild.Answered(w.answers))
-	}
-	if more != "" {
-		text = loop.JoinText(text, more) + "\n"
-	}
-	return text
-}
-
-// composed is the text of the job's rules, or the settings' prompt.
-func composed(job *loop.PromptJob, it *loop.Iteration, w *words) string {
-	if text, ok := job.Rules.Compose(it); ok {
-		return text
-	}
-	c := &job.Config
-	parts := []string{c.Prompt}
-	if it.Number > 1 && c.IterationContext {
-		parts = append(parts, loop.IterationContext(it.Number, it.Max, c.Promise()))
-	}
-	if job.Gate != nil && !c.Promised() {
-		parts = append(parts, job.Gate.Instructions())
-	}
-	if len(w.denied) > 0 {
-		parts = append(parts, "What the sandbox refused in the last iteration; only a person can allow that, so do without it:\n- "+
-			strings.Join(w.denied, "\n- "))
-	}
-	if len(parts) == 1 && it.Next == "" {
-		return c.Prompt // byte for byte
-	}
-	return loop.JoinText(append(parts, it.Next)...) + "\n"
 }
 
 // input is what an attempt needs to know, but its text.
@@ -208,8 +276,8 @@ func checks(job *loop.PromptJob, it *loop.Iteration, history *journal.State, mas
 }
 
 // made runs a try's agent, and keeps what it left under the try's ref before anybody hears of its end.
-func made(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float64,
-	mask func([]byte) []byte, tell func(*attempt.Step) error) (err error) {
+func made(ctx context.Context, p *place, t *try, with *aids) (err error) {
+	job := with.job
 	p.holds = t.Try
 	if p.kind != prompt.Folder && checkpoints(job) && t.Try == (prompt.Try{Number: 1, Try: 1}) {
 		if _, err := p.repo.Keep(ctx, p.iterationRef(0), t.base, parentsOf(&t.ground, &workspace.Result{}),
@@ -217,166 +285,22 @@ func made(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float
 			return gitErr("keep a checkpoint", err)
 		}
 	}
-	if t.res, err = p.runner.Make(ctx, p.ws, t.in, tell); err != nil {
+	if t.res, err = p.runner.Make(ctx, p.ws, t.in, with.tell); err != nil {
 		return err
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	if _, criteria := loop.Deciding(job.Gate).(*gate.Criteria); criteria {
 		if t.it.Facts.Edits, err = edits(p, t.it, t.in.Log); err != nil { // what cannot be read is not counted
-			if err := tell(&attempt.Step{Moment: attempt.Noted, Lines: []string{err.Error()}}); err != nil {
+			if err := with.note(err.Error()); err != nil {
 				return err
 			}
 		}
 	}
-	if err := keepWork(gctx, p, job, t, "made", mask); err != nil || t.checkable() {
+	if err := keepWork(gctx, p, t, "made", with); err != nil || t.checkable() {
 		return err
 	}
-	return facts(job, t, usd)
-}
-
-// checkable reports whether the agent left something to check.
-func (t *try) checkable() bool { return t.res.Agent.End == agent.Finished && t.res.Work.TookBack == "" }
-
-// keepWork keeps the work of a try as it is now.
-func keepWork(ctx context.Context, p *place, job *loop.PromptJob, t *try, why string, mask func([]byte) []byte) error {
-	if p.kind == prompt.Folder {
-		return nil
-	}
-	if err := withoutOurs(ctx, p, job, t); err != nil {
-		return err
-	}
-	if t.res.Work.After == "" || t.res.Work.After == t.base && t.res.Work.Commits == "" && !checkpoints(job) {
-		return nil
-	}
-	b, err := json.Marshal(leftOf(job, t))
-	if err != nil {
-		return fmt.Errorf("encode what an agent left: %w", err)
-	}
-	t.kept.ref, t.kept.commit, err = p.keep(ctx, t.Try, &t.ground, &t.res.Work, why, leftTrailer+": "+
-		string(mask(b)))
-	return err
-}
-
-// checkpoints reports whether the work is of a class that asks for a checkpoint at each step.
-func checkpoints(job *loop.PromptJob) bool {
-	g, ok := loop.Deciding(job.Gate).(*gate.Criteria)
-	return ok && g.Class.Checkpoint()
-}
-
-// leftTrailer names, in the message of the commit that keeps a try, what its agent left: a run that is killed before it
-// can write that down finds it there.
-const leftTrailer = "Descartes-Left"
-
-// left is what an agent left, as the commit that keeps its work has it.
-type left struct {
-	Machine  prompt.Left
-	Detail   *journal.Detail
-	TookBack string `json:",omitempty"`
-}
-
-func leftOf(job *loop.PromptJob, t *try) left {
-	with := config.Choice{Backend: t.in.Backend, Model: t.in.Model}
-	return left{Machine: machineLeft(job, t), Detail: agentLine(t, with).Detail, TookBack: t.res.Work.TookBack}
-}
-
-// agentLine is the line of an agent's end.
-func agentLine(t *try, with config.Choice) *journal.Event {
-	e := loop.AgentEnd(&journal.Event{Unit: t.unit()}, t.res.Agent, with, loop.MaxFinal)
-	e.Detail.Changed = t.res.Changed
-	return e
-}
-
-// machineLeft is what a try's agent left in the machine's words, but until when its account has to rest.
-func machineLeft(job *loop.PromptJob, t *try) prompt.Left {
-	r := &t.res.Agent
-	l := prompt.Left{Verdict: verdictOf(r), Changed: t.changed() || t.res.Work.Named.Changed(), Bytes: int(r.Bytes),
-		Until: r.Until, Idle: r.Idle, Undid: t.res.Work.TookBack != ""}
-	l.Said = prompt.Said{Promise: r.Complete || gate.Promised(r.Final, job.Config.CompletionPromise),
-		Signal: attempt.Claims(r), Blocked: r.Blocked != "", Question: r.Question != ""}
-	for _, n := range t.it.Facts.Edits {
-		l.Edits = max(l.Edits, n)
-	}
-	switch {
-	case l.Verdict != prompt.Passed:
-		l.Error = signature(cmp.Or(r.Reason, string(r.End)))
-	case l.Undid:
-		l.Error = signature(t.res.Work.TookBack)
-	}
-	if r.Cost != nil && r.Cost.USD != nil {
-		l.USD = *r.Cost.USD
-	}
-	return l
-}
-
-// verdictOf is how an agent ended, in the machine's words.
-func verdictOf(r *agent.Result) prompt.Verdict {
-	switch r.End {
-	case agent.Finished:
-		return prompt.Passed
-	case agent.Limited:
-		return prompt.Limited
-	case agent.Refused:
-		return prompt.Refused
-	case agent.Cancelled:
-		return prompt.Cancelled
-	case agent.Crashed:
-		if r.Cause == agent.Transient && r.Signal == 0 {
-			return prompt.Faulty
-		}
-		return prompt.Crashed
-	}
-	return prompt.Failed // out of time
-}
-
-// withoutOurs takes out of the work what a criteria loop and its agent write below .loop, and what the try's rules do
-// not take, which a ref of its own keeps.
-func withoutOurs(ctx context.Context, p *place, job *loop.PromptJob, t *try) error {
-	work := &t.res.Work
-	_, criteria := loop.Deciding(job.Gate).(*gate.Criteria)
-	if work.After == "" {
-		return nil
-	}
-	var out, beside []string
-	rest := work.Changed[:0:0]
-	for _, c := range work.Changed {
-		switch {
-		case criteria && loop.OfLoopFile(c.Path):
-			out = append(out, c.Path)
-		case !job.Rules.Takes(c.Path):
-			beside = append(beside, c.Path)
-		default:
-			rest = append(rest, c)
-		}
-	}
-	if len(out)+len(beside) == 0 {
-		return nil
-	}
-	known := t.it.Beside // it was said when the agent had ended
-	if t.it.Beside = known || len(beside) > 0; len(beside) > 0 && !known {
-		code := *work
-		if _, err := p.repo.Keep(ctx, p.tryRef(t.Try)+"-code", code.After, parentsOf(&t.ground, &code),
-			fmt.Sprintf("run %s: iteration %d: what planning wrote", p.id, t.Number)); err != nil {
-			return gitErr("keep what planning wrote", err)
-		}
-		t.notes = append(t.notes, fmt.Sprintf("iteration %d planned, and wrote what is no document (%s): "+
-			"that is in no commit, but kept as %s-code", t.Number, oneline.List(beside), p.tryRef(t.Try)))
-	}
-	var err error
-	work.Changed, work.Left = rest, append(work.Left, beside...)
-	if work.After, err = p.repo.TreeWith(ctx, work.After, work.Before, append(out, beside...)); err != nil {
-		return gitErr("take the work of an iteration", err)
-	}
-	return nil
-}
-
-func parentsOf(g *ground, work *workspace.Result) (list []string) {
-	for _, hash := range []string{g.tip, work.Commits} {
-		if hash != "" {
-			list = append(list, hash)
-		}
-	}
-	return list
+	return facts(job, t, with.usd)
 }
 
 // edits counts the edits of each file, by the paths that a person in the project's folder would type.

@@ -148,7 +148,7 @@ func judge(ctx context.Context, p *place, t *try, by config.Choice, with *aids) 
 	j.Failure = with.job.Rules.Fails(t.it)
 	before := t.res.Work.After
 	if j.notes, err = takeBack(gctx, p, with.job, t); err == nil && t.res.Work.After != before {
-		err = keepWork(gctx, p, with.job, t, "reviewed", with.redact.Bytes)
+		err = keepWork(gctx, p, t, "reviewed", with)
 	}
 	return j, err
 }

@@ -7,8 +7,9 @@
 //	iterate.go   an agent works                 check.go     its work is merged onto the tip and checked
 //	review.go    another agent judges it        ask.go       a person, a pre-check
 //	deliver.go   a commit, or the user's tree   end.go       how the run ends, in words
-//	requests.go  what people and signals ask
+//	requests.go  what people and signals ask    act.go       which of them does an action
 //	lines.go     the machine's events as lines of the journal; say.go: what people want to know beside them
+//	try.go       a try and what it left; text.go: what its agent is told
 //	place.go     the slot, its refs, the branch; book.go: journal and state file; gate.go: the gate
 //
 // The deciding goroutine, Run.Run, owns the machine, the book and the gate. An action has a goroutine of its own: it gets

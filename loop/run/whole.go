@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"descartes/config"
@@ -253,45 +252,4 @@ func last(ctx context.Context, p *place, with *aids, list []attempt.Command) (v 
 		}
 	}
 	return prompt.Passed, nil, nil
-}
-
-// inClone checks a try that passed again as a fresh clone has it, where its slot had files that one lacks. What fails
-// there is the try's result.
-func inClone(ctx context.Context, p *place, t *try, with *aids) error {
-	res := &t.res
-	if p.kind != prompt.Branch || !p.clones || res.Verify == nil || !res.Passed() || res.Work.Alone ||
-		res.Work.After == "" || res.Work.After == t.base {
-		return nil
-	}
-	at, err := p.alone(context.WithoutCancel(ctx), func(line string) error { return with.note(line) })
-	if err != nil || at == &p.seats {
-		return err
-	}
-	g := ground{tip: t.tip, base: t.base, before: res.Work.After}
-	for _, c := range t.in.Checks {
-		if c.Criterion {
-			continue
-		}
-		when := verify.AtMerge
-		if c.At(verify.AtWave) {
-			when = verify.AtWave
-		}
-		one, err := p.examine(ctx, with, at, &g, when, &c, fmt.Sprintf("iteration %d alone", t.Number))
-		if err != nil {
-			return err
-		}
-		if one.Passed {
-			continue
-		}
-		if !one.Cancelled {
-			files := res.Work.Hidden // what it wrote, else what there was
-			if len(files) == 0 {
-				files = res.Work.Beside
-			}
-			one.Why = loop.BesideOf(files)
-		}
-		res.Verify = &one
-		return nil
-	}
-	return nil
 }
