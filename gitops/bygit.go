@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"descartes/internal/proc"
 )
 
 // snapshot stages the whole working tree in a private index, which stays until the next one, and writes its tree.
@@ -103,6 +105,9 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) (same 
 func (c *cli) blame(ctx context.Context, err error) error {
 	if errors.Is(err, ErrTooLong) {
 		return &UnstorableError{err.Error()}
+	}
+	if _, much := errors.AsType[*proc.TooMuchError](err); much && c.slot {
+		return &UnstorableError{"the names of its files are too long in all"}
 	}
 	if failed, ok := errors.AsType[*gitError](err); ok && c.slot && c.full() == nil {
 		if _, perr := c.feed(ctx, []byte(c.scratch), "hash-object", "-w", "--stdin"); perr == nil {

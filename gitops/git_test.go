@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/internal/oscall"
+	"descartes/internal/proc"
 )
 
 // What all processes of a run leave when they are killed at once is cleared by the next; other people's locks stay.
@@ -160,6 +161,17 @@ func TestLookersEnd(t *testing.T) {
 	r.cli.program, r.cli.patience = s.path("../git"), 10*time.Millisecond
 	_, err := r.cli.run(ctx, gitCall{args: []string{"ls-files"}})
 	if _, stopped := errors.AsType[*StoppedError](err); !stopped {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestBlame: what git says of an attempt's files that is too long to be read is the attempt's fault, and no run's end.
+func TestBlame(t *testing.T) {
+	t.Parallel()
+	s := newBase(t, "git tag a")
+	slot, _ := prepared(t, s, s.reopen(".descartes/"))
+	err := slot.cli.blame(t.Context(), fmt.Errorf("add: %w", &proc.TooMuchError{Name: "git", Limit: 1}))
+	if _, is := errors.AsType[*UnstorableError](err); !is {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/launch"
+	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -40,10 +42,15 @@ func show(w io.Writer, asJSON bool, v any, text string) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	err := e.Encode(v)
+	if err == nil {
+		_, err = w.Write(journal.WithoutCommands(b.Bytes()))
+	}
+	return err
 }
 
 // findRoot returns the project's folder: the nearest one with .scud at or above dir, up to the top of the git working

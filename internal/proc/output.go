@@ -18,6 +18,16 @@ import (
 // is zero.
 const DefaultLimit = 256 << 20
 
+// TooMuchError means that a program printed more than Call.Limit.
+type TooMuchError struct {
+	Name  string
+	Limit int
+}
+
+func (e *TooMuchError) Error() string {
+	return fmt.Sprintf("run %s: it printed more than %d bytes", e.Name, e.Limit)
+}
+
 const stderrLimit = 64 << 10
 
 // waitDelay is how long Output waits, once the program has ended or was
@@ -82,7 +92,7 @@ func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time
 	case e.Why != process.Exited:
 		return r, fmt.Errorf("run %s: %s", name, e)
 	case out.full:
-		return r, fmt.Errorf("run %s: it printed more than %d bytes", name, limit)
+		return r, &TooMuchError{name, limit}
 	}
 	return r, nil
 }
@@ -124,7 +134,7 @@ func Output(ctx context.Context, call Call) (Reply, error) {
 	case ctx.Err() != nil && r.Code != 0:
 		return r, fmt.Errorf("run %s: %w", name, context.Cause(ctx))
 	case out.full:
-		return r, fmt.Errorf("run %s: it printed more than %d bytes", name, out.limit)
+		return r, &TooMuchError{name, out.limit}
 	case errors.Is(err, exec.ErrWaitDelay):
 		// It has ended; somebody it started still holds a pipe. That is not
 		// ours to wait for, but its group is ours to end.
