@@ -296,6 +296,8 @@ func TestTriesOfItsOwn(t *testing.T) {
 		{"429 for hours", "claude", 0, said{1: init, 2: retry("429", 7200)}, cutoffSleeps, 2, 7202 * time.Second},
 		{"does nothing but try", "claude", time.Minute, said{1: init, 10: retry("529", 20), 30: retry("529", 20),
 			50: retry("529", 20), 70: retry("529", 20)}, cutoffRetries, 70, 0},
+		{"nothing but 429", "claude", time.Minute, said{1: init, 10: retry("429", 20), 30: retry("429", 20),
+			50: retry("429", 20), 70: retry("429", 30)}, cutoffSleeps, 70, 100 * time.Second},
 		{"nothing but one try", "claude", time.Minute, said{1: init, 50: retry("529", 1)}, "", 0, 0},
 
 		{"429, then an answer", "codex", DefaultIdle, said{1: turn, 2: busy, 2.5: again("2.999721978s")}, "", 0, 0},

@@ -106,6 +106,8 @@ func (r *Runner) ending(res *Result, h *said, q Request, exit process.Exit, why 
 			res.Notes = append(res.Notes, fmt.Sprintf(
 				"%s had reported that it was finished, and waited for what it had started, without output for %v: it was ended",
 				r.backend.title(), q.Idle))
+		case h.progress != nil && h.progress.refusedLast():
+			r.limited(res, "rate limit", time.Time{}, exit.End)
 		case !r.waits(res, q, exit.End):
 			res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
 		}

@@ -79,6 +79,10 @@ func TestIdleAfterGoodResult(t *testing.T) {
 		{"works again", opens + waits + good + works, Idled, false},
 		{"a bad result", opens + waits + bad, Idled, false},
 		{"no result", opens + works, Idled, false},
+		{"429, and how long it sleeps", opens + `{"type":"system","subtype":"api_retry","retry_delay_ms":500,"error_status":429}` + "\n",
+			Idled, false},
+		{"429, and no word of that", opens + `{"type":"system","subtype":"api_retry","error_status":429}` + "\n",
+			Limited, false},
 	} {
 		res := judged(t, b, []byte(tt.stream), process.Exit{Why: process.Idled, Signal: 15, End: recordedAt(),
 			Took: 20 * time.Minute})

@@ -155,6 +155,11 @@ func (s *progress) finish(e stream.Event) {
 // finished reports whether its last word is that all went well.
 func (s *progress) finished() bool { return s.ended && s.end.OK && !s.more }
 
+// refusedLast reports whether its last word is that it tries again after 429, and not how long it sleeps before that.
+func (s *progress) refusedLast() bool {
+	return s.retrying != "" && s.retryStatus == 429 && s.delays == 0
+}
+
 // noted adds a word to a list that has it not, and that a person still reads.
 func noted(list []string, word string) []string {
 	if len(list) < 100 && !slices.Contains(list, word) {

@@ -321,6 +321,9 @@ func (c *clocks) retrying(s *progress, now time.Duration) *cutoff {
 	case s.away >= awayTries && t.vain(now, s.away)-t.outage >= awayLimit(s):
 		return &cutoff{clock: cutoffAway, words: s.retrying, tries: s.away}
 	case c.idle > 0 && t.vain(now, 1)-t.row >= c.idle: // its output alone would keep it alive forever
+		if s.retryStatus == 429 {
+			return &cutoff{clock: cutoffSleeps, left: max(0, due-now)}
+		}
 		return &cutoff{clock: cutoffRetries, words: s.retrying}
 	}
 	return nil
