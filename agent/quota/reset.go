@@ -16,6 +16,14 @@ import (
 // UTC", "resets at 05:40". Without a zone it is the local one, without a date the next such time;
 // zero means that there is none, or that its zone is not known. What lies in the past is none, such as the time at which a log has the line.
 func Reset(line string, now time.Time) time.Time {
+	at := told(line, now)
+	if at.Sub(now) > longestWait { // no limit lasts until then
+		return time.Time{}
+	}
+	return at
+}
+
+func told(line string, now time.Time) time.Time {
 	if m := regexp.MustCompile(`\|(\d{10}|\d{13})\b`).FindStringSubmatch(line); m != nil {
 		if at := Ahead(epochText(m[1]), now); !at.IsZero() {
 			return at
@@ -79,7 +87,7 @@ func After(line string) (d time.Duration, ok bool) {
 }
 
 var (
-	begins = lazyregexp.New(`(?i)\b(?:in|after) +`)
+	begins = lazyregexp.New(`(?i)\b(?:in|after) +(?:about +|around +|approximately +|~ *)?`)
 	// amount is a number and the whole word after it: of "842ms" that is "ms", of "8h32m" first "h".
 	amount = lazyregexp.New(`^(?:[\s,]*(?:and +)?)(\d{1,7}(?:\.\d+)?)\s*([a-zA-Z]+)`)
 )
