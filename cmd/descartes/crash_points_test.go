@@ -303,9 +303,11 @@ func (f *field) lastIteration(t *testing.T) int {
 	return st.Iteration
 }
 
+// ended reports whether the run has ended, by its journal: a kill may come before the state file says so.
 func (f *field) ended(t *testing.T) bool {
 	t.Helper()
-	st, err := store.LoadState(store.NewHome(f.root).Default())
+	home := store.NewHome(f.root)
+	st, err := home.Load(home.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +338,7 @@ func (f *field) checkRepeat(t *testing.T) {
 	if !slices.IsSorted(calls) {
 		t.Errorf("the agents were started for iterations %v", calls)
 	}
-	if st, err := store.LoadState(store.NewHome(f.root).Default()); err != nil {
+	if st, err := store.NewHome(f.root).Load(store.NewHome(f.root).Default()); err != nil {
 		t.Error(err)
 	} else if st.ExitReason.Type != string(journal.PromiseSeen) || st.Iteration != calls[len(calls)-1] {
 		t.Errorf("ended by %s in iteration %d, the last agent was that of %v", st.ExitReason.Type, st.Iteration, calls)
