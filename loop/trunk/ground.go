@@ -69,7 +69,7 @@ func Other(ctx context.Context, repo *gitops.Repo, branch string, commits []jour
 		if len(c.Tasks) == 0 || repo.LeadsTo(ctx, head, c.Commit) {
 			continue
 		}
-		at, err := repo.RefsWith(ctx, c.Commit, "refs/heads/*")
+		at, err := repo.RefsWith(ctx, c.Commit, "refs/heads/")
 		if err != nil || len(at) == 0 { // git may have deleted it by now
 			continue
 		}
