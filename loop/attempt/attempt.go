@@ -346,9 +346,8 @@ func (a *run) conclude() {
 	if a.res.Work.Removed && !a.in.Always {
 		a.res.Verdict, a.res.Reason = verify.Cancelled, a.res.Work.Lost
 	}
-	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified ||
-		a.res.Reason == verify.NoSignal) {
-		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can contain: "+workspace.Reasons(out)
+	if out := a.res.leftOut(); out != "" && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
+		a.res.Verdict, a.res.Reason = verify.Failed, out
 	}
 	if text := strings.TrimSpace(r.Final); a.res.Reason == verify.NoSignal && text != "" {
 		a.res.Reason += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]),

@@ -11,6 +11,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -155,7 +156,15 @@ func (r *Result) Unfit() string {
 	case v != nil && !v.Passed:
 		return v.Reason()
 	}
-	return ""
+	return r.leftOut()
+}
+
+// leftOut says what the attempt made, and a check may have passed with, that no commit can contain; "" for nothing.
+func (r *Result) leftOut() string {
+	if len(r.Work.LeftOut) == 0 {
+		return ""
+	}
+	return "it left what no commit can contain: " + workspace.Reasons(r.Work.LeftOut)
 }
 
 // looks runs the looks on an attempt that passed. An iteration of a prompt is examined whatever its agent said: its
