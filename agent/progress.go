@@ -202,6 +202,7 @@ func (s *progress) cost() *Cost {
 	if c == (Cost{}) {
 		return nil
 	}
+	c.Partial = s.ends > 0 && s.more
 	return &c
 }
 

@@ -132,6 +132,7 @@ type Tokens = stream.Tokens
 type Cost struct {
 	USD       *float64
 	Estimated bool // USD is Tokens at the settings' prices
+	Partial   bool // the client had gone on after it told this
 	Tokens    *Tokens
 }
 

@@ -347,6 +347,33 @@ func TestCostOfStreams(t *testing.T) {
 	}
 }
 
+// What is told at the first of two ends is not the whole cost, until the second has come.
+func TestPartialCost(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		if c.File != "claude-2.1.332-background-command.ndjson" {
+			continue
+		}
+		ends, parts := 0, 0
+		lines := bytes.SplitAfter(c.stream, []byte("\n"))
+		for i, line := range lines {
+			s := readProgress(t, c.backend(t).Format, bytes.NewReader(bytes.Join(lines[:i+1], nil)), 1<<20)
+			if bytes.Contains(line, []byte(`"type":"result"`)) {
+				if ends++; s.cost() == nil || s.cost().Partial {
+					t.Errorf("at end %d: %+v", ends, s.cost())
+				}
+			} else if ends == 1 && s.cost().Partial {
+				parts++
+			}
+		}
+		if ends != 2 || parts == 0 {
+			t.Fatalf("%d ends, part of the cost after %d lines between them", ends, parts)
+		}
+		return
+	}
+	t.Fatal("no such recording")
+}
+
 // The order of the bytes' arrival, and what stands between the events, does not
 // matter.
 func TestStreamsInPieces(t *testing.T) {

@@ -190,7 +190,7 @@ func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 		d.Until = &r.Until
 	}
 	if c := r.Cost; c != nil {
-		d.USD, d.Estimated = c.USD, c.Estimated
+		d.USD, d.Estimated, d.Partial = c.USD, c.Estimated, c.Partial
 		if t := c.Tokens; t != nil {
 			d.InputTokens, d.OutputTokens, d.CacheRead, d.CacheWrite = t.Input, t.Output, t.CacheRead, t.CacheWrite
 		}

@@ -25,12 +25,13 @@ func (c *Cost) Add(d *Detail) {
 		return
 	}
 	one := Cost{USD: d.USD, Estimated: d.Estimated && d.USD != nil, Runs: 1}
-	if d.USD == nil {
+	if d.USD == nil || d.Partial {
 		one.Unknown = 1
 	}
-	if d.InputTokens+d.OutputTokens == 0 {
+	if d.InputTokens+d.OutputTokens == 0 || d.Partial {
 		one.UnknownTokens = 1
-	} else {
+	}
+	if d.InputTokens+d.OutputTokens > 0 {
 		one.InputTokens, one.OutputTokens = &d.InputTokens, &d.OutputTokens
 	}
 	*c = c.Plus(one)

@@ -37,6 +37,11 @@ func TestCostSums(t *testing.T) {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 	}
+	part := c
+	part.Add(&Detail{Spent: Spent{USD: usd(0.5), InputTokens: 10, OutputTokens: 2, Partial: true}})
+	if got := part.Text(); got != "at least $1.50 (estimated), 3 attempts unknown, at least 12356 tokens in, 680 out" {
+		t.Errorf("with a part: %s", got)
+	}
 	if got := c.Text(); got != "at least $1.00 (estimated), 2 attempts unknown, at least 12346 tokens in, 678 out" ||
 		c.UnknownTokens != 4 {
 		t.Errorf("%s of %+v", got, c)

@@ -268,6 +268,7 @@ type Spent struct {
 	USD *float64 `json:"usd,omitempty"`
 	// the dollars are computed from tokens at the settings' prices
 	Estimated    bool  `json:"estimated,omitempty"`
+	Partial      bool  `json:"partial,omitempty"`      // the agent had gone on after its client told this
 	InputTokens  int64 `json:"input_tokens,omitempty"` // including cached ones
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 	CacheRead    int64 `json:"cache_read_tokens,omitempty"`
