@@ -509,6 +509,16 @@ func (r *Repo) Moved(ctx context.Context, remote, name string) (bool, error) {
 	return err == nil && ours != "" && !r.LeadsTo(ctx, ours, theirs), err
 }
 
+// Reached reports whether a remote's ref has what ours has.
+func (r *Repo) Reached(ctx context.Context, remote, name string) (bool, error) {
+	theirs, err := r.remoteRef(ctx, remote, name)
+	if err != nil || theirs == "" {
+		return false, err
+	}
+	ours, err := r.RefCommit(name)
+	return err == nil && ours != "" && r.LeadsTo(ctx, theirs, ours), err
+}
+
 // Withdraw deletes a ref of a remote if it still is at a commit.
 func (r *Repo) Withdraw(ctx context.Context, remote, name, at string) error {
 	if there, err := r.remoteRef(ctx, remote, name); err != nil || there != at {

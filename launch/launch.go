@@ -813,13 +813,15 @@ func (r *Run) pushBranch(ctx context.Context) error {
 	}
 	notes, err := p.Push(ctx, r.Repo, remote)
 	if err == nil {
-		err = r.sayings().Push(ctx, remote)
+		if serr := r.sayings().Push(ctx, remote); serr != nil {
+			notes = errors.Join(notes, fmt.Errorf("what is asked and answered is not pushed: %w", serr))
+		}
 	}
 	if err != nil {
 		return config.Wrong("git push "+remote+" "+branch+" says more", "%s: %w", branch, err)
 	}
 	if notes != nil {
-		r.Unpushed = notes.Error()
+		r.Unpushed = strings.ReplaceAll(notes.Error(), "\n", "; ")
 	}
 	var pushed []string
 	if !there {

@@ -43,7 +43,13 @@ func (l *closing) push(out *Outcome) error {
 	if err == nil {
 		pctx, done := l.run.stop.committing(nil) // not ended by what ended the run
 		defer done()
-		if err = l.run.tools.Repo.Push(pctx, remote, specs); err == nil {
+		var rest error
+		if rest, err = p.Send(pctx, l.run.tools.Repo, remote); rest != nil {
+			if err := l.run.Warn("the work of this run is pushed, " + rest.Error()); err != nil {
+				return err
+			}
+		}
+		if err == nil {
 			if l.run.trunk != nil && l.run.trunk.merged != "" { // else the next clone would bring it back one day
 				ref := store.TagTrunkRef(l.run.state.Tag)
 				if werr := l.run.tools.Repo.Withdraw(pctx, remote, ref, l.run.trunk.merged); werr != nil {

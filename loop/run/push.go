@@ -33,6 +33,10 @@ func push(ctx context.Context, p *place) (unpushed string, line *journal.Event, 
 		if err = p.repo.Push(ctx, remote, specs); err == nil {
 			return "", nil, nil
 		}
+		if there, rerr := p.repo.Reached(ctx, remote, branch); rerr == nil && there { // many a server takes branches alone
+			return "", warning(journal.Unit{}, fmt.Sprintf("the work of this run is pushed, what is kept of its iterations is not: %v",
+				err)), nil
+		}
 	}
 	if remote == "" {
 		remote = "REMOTE"

@@ -2,6 +2,7 @@ package trunk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"descartes/gitops"
@@ -17,17 +18,23 @@ type Pushing struct {
 	Loops  []string
 }
 
-// Specs are for git push: the branches, the tag's trunk, where that has what no branch has, and the kept attempts.
-func (p Pushing) Specs(repo *gitops.Repo) (specs []string) {
-	refs := append([]string{p.Branch}, p.Others...)
+// work are the refs with the work: the branches, and the tag's trunk, where that has what no branch has.
+func (p Pushing) work(repo *gitops.Repo) (refs []string) {
+	all := append([]string{p.Branch}, p.Others...)
 	if p.Tag != "" {
-		refs = append(refs, store.TagTrunkRef(p.Tag))
+		all = append(all, store.TagTrunkRef(p.Tag))
 	}
-	for _, ref := range refs {
+	for _, ref := range all {
 		if at, err := repo.RefCommit(ref); err == nil && at != "" {
-			specs = append(specs, ref)
+			refs = append(refs, ref)
 		}
 	}
+	return refs
+}
+
+// Specs are for git push: the refs with the work, and the kept attempts.
+func (p Pushing) Specs(repo *gitops.Repo) []string {
+	specs := p.work(repo)
 	for _, id := range p.Loops { // what is left out moves from run to run
 		own := "refs/descartes/" + id + "/"
 		specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline")
@@ -35,15 +42,31 @@ func (p Pushing) Specs(repo *gitops.Repo) (specs []string) {
 	return specs
 }
 
-// Push sends it, and the receipts. A remote that does not take those leaves notes.
+// Push sends it, and the receipts. What a remote that has the work does not take besides leaves notes.
 func (p Pushing) Push(ctx context.Context, repo *gitops.Repo, remote string) (notes, err error) {
-	if err = repo.Push(ctx, remote, p.Specs(repo)); err == nil {
-		notes = PushNotes(ctx, repo, remote)
+	if notes, err = p.Send(ctx, repo, remote); err != nil {
+		return nil, err
 	}
-	if notes != nil {
-		notes = fmt.Errorf("receipts are not pushed: %w; to push them: git push %s %s", notes, remote, receipt.NotesRef)
+	if err := PushNotes(ctx, repo, remote); err != nil {
+		notes = errors.Join(notes, fmt.Errorf("receipts are not pushed: %w; to push them: git push %s %s", err, remote,
+			receipt.NotesRef))
 	}
-	return notes, err
+	return notes, nil
+}
+
+// Send is Push without the receipts.
+func (p Pushing) Send(ctx context.Context, repo *gitops.Repo, remote string) (notes, err error) {
+	err = repo.Push(ctx, remote, p.Specs(repo))
+	work := p.work(repo)
+	if err == nil || len(work) == 0 {
+		return nil, err
+	}
+	for _, ref := range work { // many a server takes branches alone
+		if there, rerr := repo.Reached(ctx, remote, ref); rerr != nil || !there {
+			return nil, err
+		}
+	}
+	return fmt.Errorf("kept attempts are not pushed: %w", err), nil
 }
 
 // HasNotes reports whether there are receipts.
