@@ -687,7 +687,7 @@ func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref 
 			commits = append(commits, h.WaveCommits...)
 		}
 	}
-	ref, done, err = trunk.Other(ctx, repo, branch, commits)
+	ref, done, err = trunk.Other(ctx, repo, branch, r.Name(), commits)
 	done = slices.DeleteFunc(done, func(id string) bool { return r.Tag.Graph.Status(id) != tasks.Done })
 	if len(done) == 0 || trunk.ShortRef(ref) == r.Config.Git.Branch {
 		ref = ""

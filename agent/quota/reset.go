@@ -17,7 +17,7 @@ import (
 // zero means that there is none, or that its zone is not known. What lies in the past is none, such as the time at which a log has the line.
 func Reset(line string, now time.Time) time.Time {
 	at := told(line, now)
-	if at.After(now.AddDate(10, 0, 0)) { // a number that is no time
+	if at.After(now.AddDate(100, 0, 0)) { // a number that is no time
 		return time.Time{}
 	}
 	return at

@@ -48,8 +48,8 @@ func TestResetTime(t *testing.T) {
 		{"failed in 3 attempts", time.Time{}},
 		{"resets in about 4 hours", now.Add(4 * time.Hour)},
 		{"Claude AI usage limit reached|9999999999", time.Time{}}, // in 2286
-		{"available again at 2099-11-21T00:00:00Z", time.Time{}},
-		{"try again at Nov 23rd, 2099 8:33 PM.", time.Time{}},
+		{"available again at 2199-11-21T00:00:00Z", time.Time{}},
+		{"try again at Nov 23rd, 2199 8:33 PM.", time.Time{}},
 		{"in 5 models", time.Time{}},
 		{"resets 5pm (PST)", day(21, 2, 0)},
 		{"resets 5pm PT", day(21, 2, 0)},

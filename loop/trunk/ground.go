@@ -58,8 +58,9 @@ func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref 
 
 // Other is the branch that has the work of a tag's runs that another branch, "" being a detached HEAD, lacks, and the
 // tasks whose commits these are; "" for none. commits are those that runs here made, oldest first. What was reworded,
-// squashed or rebased since is not lacking, and what no branch has any more is nobody's.
-func Other(ctx context.Context, repo *gitops.Repo, branch string, commits []journal.WaveCommit) (ref string,
+// squashed or rebased since is not lacking, nor is what the branch aside has, from which the next run goes on; what no
+// branch has any more is nobody's.
+func Other(ctx context.Context, repo *gitops.Repo, branch, tag string, commits []journal.WaveCommit) (ref string,
 	done []string, err error) {
 	head, err := TipOf(ctx, repo, branch)
 	if err != nil || head == "" {
@@ -70,7 +71,7 @@ func Other(ctx context.Context, repo *gitops.Repo, branch string, commits []jour
 			continue
 		}
 		at, err := repo.RefsWith(ctx, c.Commit, "refs/heads/")
-		if err != nil || len(at) == 0 { // git may have deleted it by now
+		if err != nil || len(at) == 0 || slices.Contains(at, AsideOf(tag)) { // an error: git may have deleted it by now
 			continue
 		}
 		if tip, err := repo.RefCommit(at[0]); err != nil || Holds(ctx, repo, head, tip) {
