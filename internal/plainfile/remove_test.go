@@ -7,8 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestRemoveAll: whatever an attempt left goes, what it links to stays.
@@ -50,22 +51,22 @@ func TestRemoveDeep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const deep = 6000
-	at, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	for i := range deep {
 		if err == nil {
-			err = syscall.Mkdirat(at, "d", 0o700)
+			err = unix.Mkdirat(at, "d", 0o700)
 		}
 		if err != nil {
 			t.Fatal(i, err)
 		}
-		next, oerr := syscall.Openat(at, "d", syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+		next, oerr := unix.Openat(at, "d", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if i == deep/2 {
-			err = syscall.Fchmod(at, 0o500)
+			err = unix.Fchmod(at, 0o500)
 		}
-		_ = syscall.Close(at)
+		_ = unix.Close(at)
 		at, err = next, errors.Join(err, oerr)
 	}
-	_ = syscall.Close(at)
+	_ = unix.Close(at)
 	if err := RemoveAll(filepath.Join(dir, "d")); err != nil {
 		t.Error(err)
 	}
