@@ -317,20 +317,13 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
 	defer p.view.end(ctx)
 	waits := context.AfterFunc(ctx, func() { close(p.cut) })
-	asked, heard := func() {}, false
+	var followers inOrder
+	asked, first := func() {}, sync.Once{}
 	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(),
 		Code: func(out loop.Outcome) int { return c.s.exits(c.code(out)) }}
-	var followers inOrder
 	observe := c.s.letGo(r.Root, p, func(e journal.Event) {
 		p.view.begin(e.Loop)
 		c.notices.Begin(r.Root, e.Loop)
-		if !heard {
-			heard = true
-			asked = (&requestTeller{home: home, id: e.Loop, kind: r.Kind, say: p.say}).watch(in.underway.Load)
-		}
-		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
-			asked()
-		}
 		p.observe(e)
 		if c.log != nil {
 			c.log.Observe(e)
@@ -338,18 +331,29 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	})
 	h.Observe = func(e journal.Event) {
 		in.saw(e)
+		first.Do(func() {
+			asked = (&requestTeller{home: home, id: e.Loop, kind: r.Kind, say: func(text string, args ...any) {
+				followers.add(func() { p.say(text, args...) })
+			}}).watch(in.underway.Load)
+		})
+		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the run forgets a request as it ends
+			asked()
+		}
 		followers.add(func() { observe(e) })
 	}
 	if c.h != nil {
-		c.h.soft, h.Ask = in.soft, c.h.ask
+		c.h.soft, h.Ask = in.soft, func(ctx context.Context, question string) (yes, answered bool) {
+			followers.reach() // the view may be about to begin
+			return c.h.ask(ctx, question)
+		}
 	}
 	e, err = r.Do(ctx, h)
+	asked()
 	followers.wait()
 	p.view.end(ctx)
 	cut := context.Cause(ctx)
 	waits()
 	stop()
-	asked()
 	if e.State == nil {
 		return e, 0, cutShort(cut, err)
 	}
@@ -386,6 +390,13 @@ func (q *inOrder) run() {
 		more = len(q.next) > 0
 		q.mu.Unlock()
 	}
+}
+
+// reach returns when everything is done that was added before.
+func (q *inOrder) reach() {
+	done := make(chan struct{})
+	q.add(func() { close(done) })
+	<-done
 }
 
 // wait returns when everything is done.
