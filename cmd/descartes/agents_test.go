@@ -303,7 +303,7 @@ func TestAgentsHours(t *testing.T) {
 		told bool
 	}{
 		{claudeClient(), nil, false},
-		{codexClient(), nil, false},
+		{codexClient(), nil, true},
 		{geminiClient(), map[string]any{"error": map[string]any{"code": 429, "status": "RESOURCE_EXHAUSTED",
 			"message": "Resource has been exhausted (e.g. check quota).", "details": []any{map[string]any{
 				"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%.0fs", asks.Seconds())}}}}, true},
