@@ -89,11 +89,12 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	case err != nil:
 		return "", fmt.Errorf("bring changes into the working tree, where nothing was moved: %w", cmp.Or(full, err))
 	}
+	slices.Sort(kept)
 	left := make([]LeftOut, len(kept))
 	for i, name := range kept {
 		left[i] = LeftOut{name, "it was changed here meanwhile"}
 	}
-	return someOf(left), nil
+	return Reasons(left), nil
 }
 
 // meet merges what differs between two trees with the working tree. No steps mean that it has that.
@@ -135,7 +136,7 @@ func (r *Repo) meet(ctx context.Context, from, to Tree) (m *move, why string, er
 		for i, c := range conflicts {
 			left[i] = LeftOut{c.Path, cmp.Or(unfits[c.Kind], c.Why, c.Kind)}
 		}
-		return nil, someOf(left), err
+		return nil, Reasons(left), err
 	}
 	err = r.diff(ctx, m.from, m.to, func(name string, was, is treeItem) { m.steps[name] = step{was, is} })
 	m.moves = m.steps
@@ -160,7 +161,8 @@ func (r *Repo) shut(ctx context.Context, m *move) (why string, err error) {
 		}
 	}
 	if len(left) > 0 {
-		return someOf(left), nil
+		slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+		return Reasons(slices.Compact(left)), nil
 	}
 	if _, why, _ := r.closed(m.steps); why != "" {
 		return why, nil
@@ -191,21 +193,6 @@ var unfits = map[string]string{
 	"modify/delete":  "it was changed on one side and removed on the other",
 	"rename/delete":  "it was renamed on one side and removed on the other",
 	"file/directory": "it is a file on one side and a folder on the other",
-}
-
-// someOf names the first of a list.
-func someOf(left []LeftOut) string {
-	slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
-	left = slices.Compact(left)
-	var list []string
-	for i, l := range left {
-		if i == 5 {
-			list = append(list, fmt.Sprintf("and %d more", len(left)-i))
-			break
-		}
-		list = append(list, l.String())
-	}
-	return strings.Join(list, ", ")
 }
 
 // Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"descartes/internal/oneline"
 )
 
 // Snapshot stores the working tree as it is, tracked files and untracked ones that are not ignored, and
@@ -87,6 +89,15 @@ func (c *cli) unhide(ctx context.Context, index string, paths []string) error {
 type LeftOut struct{ Path, Why string }
 
 func (l LeftOut) String() string { return l.Path + " (" + l.Why + ")" }
+
+// Reasons names the first of what was left out, with the reasons.
+func Reasons(left []LeftOut) string {
+	list := make([]string, len(left))
+	for i, x := range left {
+		list[i] = x.String()
+	}
+	return oneline.List(list)
+}
 
 const whyName = "git refuses such a name"
 

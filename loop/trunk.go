@@ -379,7 +379,7 @@ func (t *mainline) advance(ctx context.Context, tip, commit string, again bool) 
 		t.branch = f.Ref
 		name := trunk.ShortRef(f.Ref)
 		return t.run.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf(
-			"your working tree cannot follow: %s; the commits of this run are %s", workspace.Reasons(f.Left),
+			"your working tree cannot follow: %s; the commits of this run are %s", gitops.Reasons(f.Left),
 			trunk.OnBranch(name, repo.Merging(ctx, name)))})
 	}
 	if !f.Behind || t.away || t.branch == t.aside() || t.run.config.Git.Branch != "" || t.run.config.Git.CreateBranch {

@@ -11,7 +11,6 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
-	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -164,7 +163,7 @@ func (r *Result) leftOut() string {
 	if len(r.Work.LeftOut) == 0 {
 		return ""
 	}
-	return "it left what no commit can contain: " + workspace.Reasons(r.Work.LeftOut)
+	return "it left what no commit can contain: " + gitops.Reasons(r.Work.LeftOut)
 }
 
 // looks runs the looks on an attempt that passed. An iteration of a prompt is examined whatever its agent said: its

@@ -239,7 +239,7 @@ func advance(ctx context.Context, p *place, from, to string, again bool) (notes 
 func giveWay(ctx context.Context, p *place, commit string, left []gitops.LeftOut) (note string, err error) {
 	if p.branch == p.aside() {
 		return "", &gitops.RefusedError{Reason: "the branch " + shortRef(p.branch) + " cannot get the commit: " +
-			workspace.Reasons(left),
+			gitops.Reasons(left),
 			Hint: "check out another branch, or commit or stash your changes, then resume the run"}
 	}
 	name := shortRef(p.aside())
@@ -249,7 +249,7 @@ func giveWay(ctx context.Context, p *place, commit string, left []gitops.LeftOut
 	}
 	if at != "" && at != commit && !p.repo.LeadsTo(ctx, commit, at) {
 		return "", &gitops.RefusedError{
-			Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has commits that they lack", workspace.Reasons(left), name),
+			Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has commits that they lack", gitops.Reasons(left), name),
 			Hint:   "git branch -m " + name + " ANOTHER-NAME, then resume the run"}
 	}
 	if at != commit {
@@ -259,7 +259,7 @@ func giveWay(ctx context.Context, p *place, commit string, left []gitops.LeftOut
 		}
 	}
 	p.branch = p.aside()
-	return fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s", workspace.Reasons(left),
+	return fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s", gitops.Reasons(left),
 		trunk.OnBranch(name, p.repo.Merging(ctx, name))), nil
 }
 

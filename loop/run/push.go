@@ -8,6 +8,7 @@ import (
 	"descartes/config"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/trunk"
 	"descartes/scheduler/prompt"
 )
 
@@ -22,26 +23,21 @@ func push(ctx context.Context, p *place) (unpushed string, line *journal.Event, 
 		}
 		branch = head.Branch
 	}
-	var specs []string
-	own := "refs/descartes/" + p.id + "/"
-	if at, err := p.repo.RefCommit(branch); err == nil && at != "" {
-		specs = append(specs, branch)
-	}
-	specs = append(specs, own+"*:"+own+"*", "^"+own+"commit") // which moves from run to run
+	pushing := trunk.Pushing{Branch: branch, Loops: []string{p.id}}
 	remote, err := p.repo.Remote(branch)
 	if err == nil {
-		if err = p.repo.Push(ctx, remote, specs); err == nil {
-			return "", nil, nil
+		rest, perr := pushing.Send(ctx, p.repo, remote)
+		if rest != nil {
+			line = warning(journal.Unit{}, "the work of this run is pushed, "+rest.Error())
 		}
-		if there, rerr := p.repo.Reached(ctx, remote, branch); rerr == nil && there { // many a server takes branches alone
-			return "", warning(journal.Unit{}, fmt.Sprintf("the work of this run is pushed, what is kept of its iterations is not: %v",
-				err)), nil
+		if err = perr; err == nil {
+			return "", line, nil
 		}
 	}
 	if remote == "" {
 		remote = "REMOTE"
 	}
-	unpushed = fmt.Sprintf("git push %s '%s'", remote, strings.Join(specs, "' '"))
+	unpushed = fmt.Sprintf("git push %s '%s'", remote, strings.Join(pushing.Specs(p.repo), "' '"))
 	if moved, merr := p.repo.Moved(ctx, remote, branch); merr == nil && moved {
 		unpushed = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, shortRef(branch), unpushed)
 	}

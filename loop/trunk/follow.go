@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"descartes/gitops"
-	"descartes/loop/workspace"
 )
 
 // Branch is what gets the commits of a run.
@@ -49,7 +48,7 @@ func (b Branch) Follow(ctx context.Context, repo *gitops.Repo, tip, commit strin
 func (b Branch) aside(ctx context.Context, repo *gitops.Repo, commit string, left []gitops.LeftOut) error {
 	if b.Ref == b.Aside {
 		return &gitops.RefusedError{Reason: "the branch " + ShortRef(b.Ref) + " cannot get the commit: " +
-			workspace.Reasons(left),
+			gitops.Reasons(left),
 			Hint: "check out another branch, or commit or stash your changes, then resume the run"}
 	}
 	name := ShortRef(b.Aside)
@@ -71,7 +70,7 @@ func (b Branch) aside(ctx context.Context, repo *gitops.Repo, commit string, lef
 	if taken != "" {
 		return &gitops.RefusedError{Reason: fmt.Sprintf(
 			"your working tree cannot follow (%s), and the branch %s, where the commits would go, %s",
-			workspace.Reasons(left), name, why),
+			gitops.Reasons(left), name, why),
 			Hint: "git branch -m " + taken + " ANOTHER-NAME, then resume the run"}
 	}
 	return repo.MoveRef(ctx, b.Aside, at, commit, "descartes: commits that the files cannot follow")

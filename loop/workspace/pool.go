@@ -381,7 +381,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 		}
 		if empty := s.git.EmptyModules(); len(empty) > 0 && p.opt.Setup == "" {
 			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+
-				Reasons(empty))
+				gitops.Reasons(empty))
 		}
 	}
 	return nil

@@ -393,7 +393,7 @@ func (s *Slot) modules(ctx context.Context, r *Result) error {
 		r.Nested = append(r.Nested, fmt.Sprintf("%s (kept: git -C %s merge --ff-only %.12s)", m.Path, m.Path, m.Why))
 	}
 	if len(lost) > 0 {
-		s.lost = cmp.Or(s.lost, "submodules cannot be taken: "+Reasons(lost))
+		s.lost = cmp.Or(s.lost, "submodules cannot be taken: "+gitops.Reasons(lost))
 	}
 	return err
 }

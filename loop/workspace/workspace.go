@@ -90,21 +90,12 @@ func (r *Result) Notes() (notes []string) {
 	}
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
 	add("the attempt wrote source files that git ignores, which no commit will have: ", oneline.List(r.Hidden))
-	add("in no snapshot and no commit: ", Reasons(r.Old))
+	add("in no snapshot and no commit: ", gitops.Reasons(r.Old))
 	return notes
 }
 
 // MadeByVerify begins a line about files that only a verification made.
 const MadeByVerify = "the verification made files that git does not ignore; they are in no commit: "
-
-// Reasons names the first of what was left out, with the reasons.
-func Reasons(left []gitops.LeftOut) string {
-	list := make([]string, len(left))
-	for i, x := range left {
-		list[i] = x.String()
-	}
-	return oneline.List(list)
-}
 
 // Paths names the first of what was changed.
 func Paths(changed []gitops.Change) string {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -672,14 +671,6 @@ func (b *books) code(d *day) int {
 func (b *books) waitsInStep(d *day) bool {
 	n := b.notes[b.set.Only]
 	return n != nil && d.is[n.at] == "open" && !d.held[n.at] && !b.hasAll(n)
-}
-
-func (b *books) String() string {
-	s := ""
-	for _, id := range slices.Sorted(maps.Keys(b.notes)) {
-		s += fmt.Sprintf("   %s %+v\n", b.is(b.notes[id]), *b.notes[id])
-	}
-	return s
 }
 
 // earliest is the lower of two wave numbers, of which 0 is none.
