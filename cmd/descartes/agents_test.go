@@ -158,10 +158,11 @@ func TestAgentsModel(t *testing.T) {
 			flags = []string{"--model", "fake/other-model"}
 		}
 		r := s.does(t, exitAgent, "start", flags...)
-		if got := s.ended(t); len(got) != 1 {
-			t.Errorf("attempts %q", got)
+		stopped := grep(readText(t, r.stdout), "stopped")
+		if got := s.ended(t); len(got) != 1 || !strings.Contains(strings.ToLower(stopped), "model") {
+			t.Errorf("attempts %q, %s", got, stopped)
 		}
-		t.Log(grep(readText(t, r.stdout), "stopped"))
+		t.Log(stopped)
 	})
 	// One that both know is asked for by its name.
 	with(t, []client{codexClient(), claudeClient(), qwenClient(), copilotClient()},
