@@ -129,6 +129,9 @@ func arrows() map[string][]string {
 			"scheduler/prompt",
 			"specbuild",
 			"tasks", "verify"},
+		// does what scheduler decides
+		"loop/tagrun": {"config", "gitops", "internal/plainfile", "loop", "loop/attempt", "loop/journal", "loop/store",
+			"loop/trunk", "loop/workspace", "scheduler", "tasks"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/safename", "internal/sandbox", "launch",
