@@ -122,11 +122,14 @@ func arrows() map[string][]string {
 			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/source", "loop/store",
 			"loop/trunk", "loop/workspace", "tasks",
 			"tasks/front", "verify"},
+		// what a run writes down, and what is asked of it
+		"loop/book":     {"internal/redact", "loop", "loop/journal", "loop/store"},
+		"loop/requests": {"loop", "loop/store"},
 		// does what scheduler/prompt decides
 		"loop/run": {"agent", "agent/quota", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/redact", "internal/safename", "loop", "loop/attempt",
-			"loop/gate", "loop/journal", "loop/lab", "loop/source", "loop/store", "loop/trunk", "loop/workspace",
-			"scheduler/prompt",
+			"loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/requests", "loop/source", "loop/store",
+			"loop/trunk", "loop/workspace", "scheduler/prompt",
 			"specbuild",
 			"tasks", "verify"},
 		// does what scheduler decides

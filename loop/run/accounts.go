@@ -24,12 +24,12 @@ func (r *Run) metElsewhere() (met bool, err error) {
 		if err != nil {
 			return met, r.warnOnce(err.Error())
 		}
-		if !found || !record.Until.After(r.machine.Accounts.Until(name)) || r.options.Anew && !record.At.After(r.book.history.Begun) ||
+		if !found || !record.Until.After(r.machine.Accounts.Until(name)) || r.options.Anew && !record.At.After(r.book.History.Begun) ||
 			record.Loop == r.ID() {
 			continue
 		}
 		met = true
-		p := r.book.history.Providers.Get(name)
+		p := r.book.History.Providers.Get(name)
 		p.Reason, p.Met = record.Reason, record.At
 		r.told.records = append(r.told.records, record)
 		if err := r.happened(prompt.LimitMet{Account: name, Until: record.Until}); err != nil {
@@ -43,7 +43,7 @@ func (r *Run) metElsewhere() (met bool, err error) {
 // use the same account.
 func (r *Run) rests(with config.Choice, res *agent.Result) (*time.Time, error) {
 	now := r.tools.Now().Round(0)
-	until := loop.Rest(r.book.history.Providers.Get(with.Backend), *res, now)
+	until := loop.Rest(r.book.History.Providers.Get(with.Backend), *res, now)
 	if res.End == agent.Limited {
 		reset := res.Until.Round(0)
 		if reset.Before(now) {
@@ -79,7 +79,7 @@ func (r *Run) warnOnce(text string) error {
 		return nil
 	}
 	r.told.missing[text] = true
-	return r.book.write(&journal.Event{Type: journal.Warning, Message: text})
+	return r.book.Write(&journal.Event{Type: journal.Warning, Message: text})
 }
 
 // takesOver tells people once that another account takes over.
@@ -89,13 +89,13 @@ func (r *Run) takesOver(account string) error {
 		r.told.instead = ""
 		return nil
 	}
-	p := r.book.history.Providers.Get(first)
+	p := r.book.History.Providers.Get(first)
 	text := fmt.Sprintf("%s: %s takes over", cmp.Or(p.Unusable, p.Reason), account)
 	if text == r.told.instead {
 		return nil
 	}
 	r.told.instead = text
-	return r.book.write(&journal.Event{Type: journal.Warning, Unit: r.unit(), Message: text})
+	return r.book.Write(&journal.Event{Type: journal.Warning, Unit: r.unit(), Message: text})
 }
 
 // waitsFor tells people that nothing is done before a time: an account has no quota, or rests.
@@ -111,16 +111,16 @@ func (r *Run) waitsFor(until time.Time) error {
 			break
 		}
 	}
-	e := &journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Iteration: r.book.history.Iteration},
-		Reason: r.book.history.Providers.Get(name).Reason,
+	e := &journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Iteration: r.book.History.Iteration},
+		Reason: r.book.History.Providers.Get(name).Reason,
 		Detail: &journal.Detail{Exit: journal.Exit{Until: &until}, Client: journal.Client{Backend: name}}}
 	if !limited {
 		e.Detail.Cause = string(agent.Transient)
 	}
-	if err := r.book.write(e); err != nil {
+	if err := r.book.Write(e); err != nil {
 		return err
 	}
-	return r.book.save()
+	return r.book.Save()
 }
 
 // usedUp is how a run ends whose accounts are out of quota for too long.
@@ -136,7 +136,7 @@ func (r *Run) usedUp() loop.Outcome {
 	if first == "" {
 		return out
 	}
-	out.Message = r.book.history.Providers.Get(first).Reason
+	out.Message = r.book.History.Providers.Get(first).Reason
 	l := &r.machine.Limits
 	switch {
 	case l.OnLimitStop:
@@ -158,7 +158,7 @@ func (r *Run) usedUp() loop.Outcome {
 func (r *Run) nobodyCan() loop.Outcome {
 	out := loop.Outcome{Ending: journal.AgentUnusable}
 	for _, name := range r.machine.Among() {
-		p := r.book.history.Providers.Get(name)
+		p := r.book.History.Providers.Get(name)
 		why := "the agent cannot be run: " + p.Unusable
 		if p.Unusable == "" {
 			why = fmt.Sprintf("%s; %d tries in a row ended like this", p.Reason, p.Faults)
@@ -185,7 +185,7 @@ func (r *Run) cleared() bool {
 		if until.Sub(now) <= clearedLeast {
 			continue
 		}
-		if !r.book.history.Providers.Get(name).Until.After(now) {
+		if !r.book.History.Providers.Get(name).Until.After(now) {
 			return true
 		}
 		_, found, err := r.tools.Accounts.Look(name, now)

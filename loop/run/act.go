@@ -7,6 +7,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/scheduler/prompt"
 )
@@ -47,10 +48,10 @@ func (r *Run) settled() error {
 		return nil
 	}
 	putAside(r.place.runner.PromptFile(), r.home.KeptPrompt(r.ID(), r.at.Number, r.at.Try.Try))
-	if err := r.book.write(r.writeLoopFile()...); err != nil {
+	if err := r.book.Write(r.writeLoopFile()...); err != nil {
 		return err
 	}
-	return r.book.save()
+	return r.book.Save()
 }
 
 // broke takes an error that left an action without a result. What git refused, and what a request to stop cut short, is
@@ -89,7 +90,7 @@ func (r *Run) notes() error {
 		return nil
 	}
 	for _, note := range r.place.pool.Notes() {
-		if err := r.book.write(&journal.Event{Type: journal.Warning, Message: note}); err != nil {
+		if err := r.book.Write(&journal.Event{Type: journal.Warning, Message: note}); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func (r *Run) notes() error {
 // warnings are lines that people should read of a try.
 func (r *Run) warnings(t *try, texts []string) (lines []*journal.Event) {
 	for _, text := range texts {
-		lines = append(lines, warning(t.unit(), text))
+		lines = append(lines, book.Warning(t.unit(), text))
 	}
 	return lines
 }

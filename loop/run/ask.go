@@ -10,6 +10,7 @@ import (
 	"descartes/config"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -24,7 +25,7 @@ func (r *Run) ask(what prompt.Question) error {
 		return err
 	}
 	question, yes := r.question(what), r.job.Yes && r.options.Resume == "" && r.at == nil
-	ctx, ask := r.asks.ending, r.tools.Ask
+	ctx, ask := r.asks.Ending, r.tools.Ask
 	r.start(func() func() error {
 		a := prompt.Nobody
 		switch {
@@ -44,10 +45,10 @@ func (r *Run) ask(what prompt.Question) error {
 			if err := r.raise(); err != nil {
 				return err
 			}
-			if err := r.book.write(r.writeLoopFile()...); err != nil {
+			if err := r.book.Write(r.writeLoopFile()...); err != nil {
 				return err
 			}
-			return r.book.save()
+			return r.book.Save()
 		}
 	})
 	return nil
@@ -67,7 +68,7 @@ func (r *Run) raise() error {
 	if !ok {
 		return nil
 	}
-	for _, cfg := range []*config.Config{&r.job.Config, &r.book.state.Config} {
+	for _, cfg := range []*config.Config{&r.job.Config, &r.book.State.Config} {
 		cfg.MaxIterations = max(cfg.MaxIterations, c.Caps.Iterations)
 		if cfg.MaxCostUSD > 0 {
 			cfg.MaxCostUSD = max(cfg.MaxCostUSD, c.Caps.BudgetUSD)
@@ -84,7 +85,7 @@ func (r *Run) precheck(account string) error {
 	if err := r.happened(prompt.PrecheckStarted{Account: account}); err != nil {
 		return err
 	}
-	c, p, ctx := &r.job.Config, r.place, r.asks.now
+	c, p, ctx := &r.job.Config, r.place, r.asks.Now
 	in := input(c, p, r.home, prompt.Try{}, r.choice(account))
 	in.Name, in.Log = "iteration 0 0", r.home.NamedLog(r.ID(), "precheck")
 	in.Prompt = loop.PrecheckPrompt(c.Prompt)
@@ -99,7 +100,7 @@ func (r *Run) precheck(account string) error {
 				lines = append(lines, loop.AgentEnd(&journal.Event{}, *res, r.choice(account), loop.MaxFinal))
 			}
 			if note != "" {
-				lines = append(lines, warning(journal.Unit{}, note))
+				lines = append(lines, book.Warning(journal.Unit{}, note))
 			}
 			r.voice.words = words
 			return r.happened(prompt.Prechecked{Opinion: o}, lines...)

@@ -27,7 +27,7 @@ func (r *Run) check() error {
 	if err := r.happened(prompt.CheckStarted{}); err != nil {
 		return err
 	}
-	t, ctx, p, with := r.at, r.asks.now, r.place, r.aids()
+	t, ctx, p, with := r.at, r.asks.Now, r.place, r.aids()
 	r.judgedBy(t)
 	r.start(func() func() error {
 		c, err := check(ctx, p, t, with)
@@ -46,12 +46,12 @@ const lastTry = 3
 
 // checked takes what a check came to.
 func (r *Run) checked(t *try, c *checked) error {
-	if err := r.book.write(r.warnings(t, c.notes)...); err != nil {
+	if err := r.book.Write(r.warnings(t, c.notes)...); err != nil {
 		return err
 	}
 	r.voice.facts, r.voice.unfit = t.it.Facts, t.it.Unfit
 	r.ends.failure, r.ends.clash = c.Failure, c.clash
-	t.question, r.ends.asker = asksPerson(t, r.book.history.Prompt.Asked), ""
+	t.question, r.ends.asker = asksPerson(t, r.book.History.Prompt.Asked), ""
 	if o := t.res.Objection; o != nil {
 		r.ends.asker = o.By
 	}

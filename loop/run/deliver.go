@@ -25,8 +25,8 @@ func (r *Run) deliver() error {
 	if err := r.happened(prompt.DeliverStarted{}); err != nil {
 		return err
 	}
-	t, ctx, p, job, redact := r.at, r.asks.now, r.place, r.job, r.tools.Redact
-	hooks, over := r.asks.committing(r.job.Config.Deadline)
+	t, ctx, p, job, redact := r.at, r.asks.Now, r.place, r.job, r.tools.Redact
+	hooks, over := r.asks.Committing(r.job.Config.Deadline)
 	r.start(func() func() error {
 		d, err := deliver(ctx, hooks, p, job, t, redact.Text)
 		over()

@@ -11,6 +11,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop"
+	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -98,7 +99,7 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 		if cmp.Or(d.Breaker, d.Gate) == gate.BreakBudget {
 			return r.asksPerson(&d)
 		}
-		if out := loop.UsedUp(&r.job.Config, r.tools.Now(), r.book.history.Cost); out != nil {
+		if out := loop.UsedUp(&r.job.Config, r.tools.Now(), r.book.History.Cost); out != nil {
 			return *out
 		}
 		return loop.Outcome{Ending: journal.CostReached}
@@ -167,14 +168,14 @@ func (r *Run) failedTimes() string {
 }
 
 func (r *Run) lastReason() string {
-	if last := r.book.history.Prompt.Last; last != nil {
+	if last := r.book.History.Prompt.Last; last != nil {
 		return cmp.Or(last.Reason, last.Message)
 	}
 	return ""
 }
 
 func (r *Run) lastQuestion() string {
-	if last := r.book.history.Prompt.Last; last != nil && last.Detail != nil {
+	if last := r.book.History.Prompt.Last; last != nil && last.Detail != nil {
 		return last.Detail.Question
 	}
 	return ""
@@ -232,14 +233,14 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 	var lines []*journal.Event
 	if out.Ending == journal.DiskFull {
 		if err := r.place.drop(&r.tools, r.job.Config.MinFreeDisk); err != nil {
-			lines = append(lines, warning(journal.Unit{}, err.Error()))
+			lines = append(lines, book.Warning(journal.Unit{}, err.Error()))
 		}
 	}
 	if text := r.owed(ctx); text != "" {
-		lines = append(lines, warning(journal.Unit{Iteration: r.book.history.Iteration}, text))
+		lines = append(lines, book.Warning(journal.Unit{Iteration: r.book.History.Iteration}, text))
 	}
 	if r.ends.apart != "" && a.Why == prompt.IsApart {
-		lines = append(lines, warning(r.unit(), r.ends.apart+"; to bring it here: "+out.Merging))
+		lines = append(lines, book.Warning(r.unit(), r.ends.apart+"; to bring it here: "+out.Merging))
 	}
 	if r.place.kind == prompt.Branch {
 		if out.Branch = r.place.elsewhere(ctx); out.Branch != "" {
@@ -248,7 +249,7 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 		out.Commits = r.commits(ctx)
 	}
 	if pushes(&r.job.Config, &out) {
-		hooks, over := r.asks.committing(nil) // not ended by what ended the run
+		hooks, over := r.asks.Committing(nil) // not ended by what ended the run
 		unpushed, line, err := push(hooks, r.place)
 		if over(); err != nil {
 			return out, err
@@ -257,7 +258,7 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 			lines = append(lines, line)
 		}
 	}
-	h := r.book.history
+	h := r.book.History
 	word := out.Ending
 	if word == journal.AgentUnusable || word == journal.GitRefused { // the state file has one word for all errors
 		word = journal.OwnError
@@ -277,9 +278,9 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 	if r.tools.Code != nil {
 		line.Detail.Code = r.tools.Code(out)
 	}
-	err := errors.Join(r.book.write(r.endLoopFile(&out)...), r.happened(prompt.Ended{Why: a.Why}, append(lines, line)...))
+	err := errors.Join(r.book.Write(r.endLoopFile(&out)...), r.happened(prompt.Ended{Why: a.Why}, append(lines, line)...))
 	if err == nil {
-		err = r.book.save()
+		err = r.book.Save()
 	}
 	if err == nil {
 		if path := r.job.Config.PromptHandoff; path != "" && !out.Ending.Final() {
@@ -287,7 +288,7 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 		}
 	}
 	if err == nil { // an agent may have changed it
-		err = errors.Join(r.home.Give(r.tools.FS, r.book.state), r.home.ClearRequest(r.ID()))
+		err = errors.Join(r.home.Give(r.tools.FS, r.book.State), r.home.ClearRequest(r.ID()))
 	}
 	if out.Ending == journal.DiskFull && loop.DiskFull(err) {
 		r.ends.full = true
@@ -325,7 +326,7 @@ func (r *Run) owed(ctx context.Context) string {
 // commits is how many of the branch's newest commits have all of the run's; 0 if that is not known.
 func (r *Run) commits(ctx context.Context) int {
 	head, err := r.place.head(ctx)
-	list := r.book.history.Attempts
+	list := r.book.History.Attempts
 	if err != nil || head == "" || len(list) == 0 || list[0].Begin == nil || list[0].Begin.Commit == "" {
 		return 0
 	}
@@ -346,7 +347,7 @@ func (r *Run) endLoopFile(out *loop.Outcome) []*journal.Event {
 	cancelled := asked == store.RequestCancel && out.Ending == journal.UserCancelled
 	if loop.DropsLoopFile(r.job.Config, out.Ending.Final(), cancelled) {
 		if err := errors.Join(loop.RemoveLoopFile(r.job.Dir), loop.RemoveLoopFile(r.agentDir())); err != nil {
-			lines = append(lines, warning(journal.Unit{}, err.Error()))
+			lines = append(lines, book.Warning(journal.Unit{}, err.Error()))
 		}
 	}
 	return lines
@@ -358,7 +359,7 @@ const mostPaths = 40
 // handoff is what the next session needs to continue the prompt.
 func (r *Run) handoff(out *loop.Outcome) string {
 	var b strings.Builder
-	h, id := r.book.history, r.ID()
+	h, id := r.book.History, r.ID()
 	fmt.Fprintf(&b, "## Where run %s stopped\n\n", id)
 	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(h.Iteration),
 		oneline.Text(cmp.Or(out.Message, out.Ending.Words())))

@@ -15,6 +15,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/source"
@@ -45,7 +46,7 @@ func (r *Run) iterate(a prompt.Action) error {
 	if a.Plans {
 		r.ends.made = r.ends.plans
 	}
-	ctx, p, job, shown := r.asks.now, r.place, r.job, r.tools.Shown
+	ctx, p, job, shown := r.asks.Now, r.place, r.job, r.tools.Shown
 	r.start(func() func() error {
 		lacks, err := prepare(ctx, p, job, t, w, shown)
 		return func() error {
@@ -93,7 +94,7 @@ func (r *Run) started(t *try, account string) error {
 	}
 	r.judgedBy(t)
 	if t.in.Keep = c.ContinueSession; t.in.Keep && with.Backend == c.Backend.Type {
-		if b := &r.book.history.Prompt; b.Session != "" { // another backend does not know that conversation
+		if b := &r.book.History.Prompt; b.Session != "" { // another backend does not know that conversation
 			spent := agent.Tokens(b.Spent)
 			t.in.Session, t.in.Spent = b.Session, &spent
 		}
@@ -104,13 +105,13 @@ func (r *Run) started(t *try, account string) error {
 	lines := []*journal.Event{}
 	if n, most := specbuild.Tokens(t.in.Prompt), c.Scud.Spec.MaxSpecTokens; most > 0 && n > most && !r.told.large {
 		r.told.large = true
-		lines = append(lines, warning(r.unit(), fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d",
+		lines = append(lines, book.Warning(r.unit(), fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d",
 			n, most)))
 	}
 	line := &journal.Event{Type: journal.IterationStarted, Unit: t.unit(), Tree: string(t.base),
 		Lines: r.job.Rules.Announce(t.it), Branch: t.stand.Head.Branch,
 		Commit: t.stand.Head.Hash, Detail: &journal.Detail{SpecTokens: specbuild.Tokens(t.in.Prompt),
-			Client: journal.Client{Log: r.book.relative(t.in.Log), Backend: with.Backend, Model: with.Model}}}
+			Client: journal.Client{Log: r.book.Relative(t.in.Log), Backend: with.Backend, Model: with.Model}}}
 	line.Title, line.Slot = r.job.Rules.About(), r.place.number()
 	if t.before != t.base {
 		line.Base = string(t.before)
@@ -123,11 +124,11 @@ func (r *Run) started(t *try, account string) error {
 	if err := r.happened(prompt.Started{Try: t.Try, Account: account}, append(lines, line)...); err != nil {
 		return err
 	}
-	if err := r.book.save(); err != nil { // its number is on disk before its agent starts
+	if err := r.book.Save(); err != nil { // its number is on disk before its agent starts
 		return err
 	}
 	crash.Point("iteration-saved")
-	ctx, p, aid := r.asks.now, r.place, r.aids()
+	ctx, p, aid := r.asks.Now, r.place, r.aids()
 	r.start(func() func() error {
 		err := made(ctx, p, t, aid)
 		return func() error {
@@ -142,24 +143,24 @@ func (r *Run) started(t *try, account string) error {
 
 // judgedBy sets what a try's work is judged by.
 func (r *Run) judgedBy(t *try) {
-	t.in.Checks = checks(r.job, t.it, r.book.history, r.tools.Redact.Text)
+	t.in.Checks = checks(r.job, t.it, r.book.History, r.tools.Redact.Text)
 	// what earlier iterations did to the checks counts, committed or not
 	t.in.Base = cmp.Or(r.first(), t.base)
 }
 
 // costSoFar is the loop's cost so far; nil if unknown.
 func (r *Run) costSoFar() *float64 {
-	if r.book.history.Cost.Runs == 0 {
+	if r.book.History.Cost.Runs == 0 {
 		return new(float64)
 	}
-	return r.book.history.Cost.USD
+	return r.book.History.Cost.USD
 }
 
 // agentEnded takes what a try's agent left.
 func (r *Run) agentEnded(t *try) error {
 	with := config.Choice{Backend: t.in.Backend, Model: t.in.Model}
 	left := machineLeft(r.job, t)
-	asked := r.book.history.Prompt.Asked
+	asked := r.book.History.Prompt.Asked
 	if t.res.Agent.Question != "" {
 		asked++
 	}
@@ -194,7 +195,7 @@ func (r *Run) agentEnded(t *try) error {
 
 // undid says that a try's work is not taken.
 func (r *Run) undid(t *try) *journal.Event {
-	return warning(t.unit(), fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", t.Number,
+	return book.Warning(t.unit(), fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", t.Number,
 		t.res.Work.TookBack, r.place.iterationRef(t.Number)))
 }
 
@@ -310,7 +311,7 @@ func edits(p *place, it *loop.Iteration, log string) (map[string]int, error) {
 		return nil, err
 	}
 	for path, n := range list {
-		if rel := relative(it.Seen(p.root), path); strings.HasPrefix(path, "/") && !strings.HasPrefix(rel, "..") {
+		if rel := book.Relative(it.Seen(p.root), path); strings.HasPrefix(path, "/") && !strings.HasPrefix(rel, "..") {
 			delete(list, path)
 			list[rel] += n
 		}

@@ -7,6 +7,7 @@ import (
 
 	"descartes/config"
 	"descartes/loop"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/trunk"
 	"descartes/scheduler/prompt"
@@ -28,7 +29,7 @@ func push(ctx context.Context, p *place) (unpushed string, line *journal.Event, 
 	if err == nil {
 		rest, perr := pushing.Send(ctx, p.repo, remote)
 		if rest != nil {
-			line = warning(journal.Unit{}, "the work of this run is pushed, "+rest.Error())
+			line = book.Warning(journal.Unit{}, "the work of this run is pushed, "+rest.Error())
 		}
 		if err = perr; err == nil {
 			return "", line, nil
@@ -41,7 +42,7 @@ func push(ctx context.Context, p *place) (unpushed string, line *journal.Event, 
 	if moved, merr := p.repo.Moved(ctx, remote, branch); merr == nil && moved {
 		unpushed = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, shortRef(branch), unpushed)
 	}
-	return unpushed, warning(journal.Unit{}, fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err,
+	return unpushed, book.Warning(journal.Unit{}, fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err,
 		unpushed)), nil
 }
 

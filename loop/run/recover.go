@@ -15,6 +15,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop"
+	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -47,7 +48,7 @@ func (r *Run) resumes(ctx context.Context) func() error {
 func (r *Run) look(ctx context.Context) (rest remains, t *try, err error) {
 	p, m := r.place, r.machine
 	number := 0
-	open := r.book.history.Prompt.Open
+	open := r.book.History.Prompt.Open
 	if open != nil && m.Stage == prompt.Running {
 		number = open.Slot
 	}
@@ -92,7 +93,7 @@ func (r *Run) again(ctx context.Context) (t *try, err error) {
 	p, at := r.place, r.machine.At
 	t = r.newTry(at.Try, at.From, at.Plans)
 	t.began = r.tools.Now()
-	a := r.book.history.Attempt(journal.Key{Iteration: at.Try.Number, Number: at.Try.Try})
+	a := r.book.History.Attempt(journal.Key{Iteration: at.Try.Number, Number: at.Try.Try})
 	if a == nil || a.Begin == nil {
 		return t, nil
 	}
@@ -100,7 +101,7 @@ func (r *Run) again(ctx context.Context) (t *try, err error) {
 		t.since = t.began
 	}
 	t.in.Backend, t.in.Model = a.Backend, a.Model
-	if t.in.Prompt, err = loop.IterationPrompt(r.home, r.tools.Pool, r.book.state, a); err != nil {
+	if t.in.Prompt, err = loop.IterationPrompt(r.home, r.tools.Pool, r.book.State, a); err != nil {
 		return t, err
 	}
 	t.base = gitops.Tree(a.Begin.Tree)
@@ -109,7 +110,7 @@ func (r *Run) again(ctx context.Context) (t *try, err error) {
 	t.it.Began, t.it.Slot, t.it.Mounted = began(p, cmp.Or(r.first(), t.before)), p.slot, r.tools.Shown
 	if a.Agent != nil {
 		t.res.Agent = resultOf(a.Agent)
-		t.question = asksPerson(t, r.book.history.Prompt.Asked)
+		t.question = asksPerson(t, r.book.History.Prompt.Asked)
 	}
 	if p.kind == prompt.Folder {
 		return t, nil
@@ -300,13 +301,13 @@ func (r *Run) mask() (err error) {
 
 // resumed writes down that a run begins, with what was found.
 func (r *Run) resumed(rest remains, t *try) error {
-	h := r.book.history
+	h := r.book.History
 	line := &journal.Event{Type: journal.LoopStarted, Branch: r.place.branch}
 	if r.options.Resume != "" {
 		line.Type = journal.LoopResumed
 	}
 	if r.place.kind == prompt.Tree && r.tools.Repo != nil {
-		if head, err := r.tools.Repo.Head(r.asks.now); err == nil {
+		if head, err := r.tools.Repo.Head(r.asks.Now); err == nil {
 			line.Branch = head.Branch
 		}
 	}
@@ -314,7 +315,7 @@ func (r *Run) resumed(rest remains, t *try) error {
 	e.Yes = r.options.Resume != "" && r.job.Yes || r.answeredSince()
 	e.Anew = r.options.Anew || r.cleared()
 	if h.Seq == 0 && r.options.Resume != "" { // the state file is all there is
-		e.Number = r.book.state.Iteration
+		e.Number = r.book.State.Iteration
 		line.Iteration = e.Number
 	}
 	r.raiseGate()
@@ -322,10 +323,10 @@ func (r *Run) resumed(rest remains, t *try) error {
 	if note, err := r.holdLoopFile(); err != nil {
 		return err
 	} else if note != "" {
-		lines = append(lines, warning(journal.Unit{Iteration: h.Iteration}, note))
+		lines = append(lines, book.Warning(journal.Unit{Iteration: h.Iteration}, note))
 	}
 	for _, note := range rest.notes {
-		lines = append(lines, warning(r.unit(), note))
+		lines = append(lines, book.Warning(r.unit(), note))
 	}
 	if r.at = t; t != nil && rest.left != nil {
 		e.Left = &rest.left.Machine
@@ -356,10 +357,10 @@ func (r *Run) resumed(rest remains, t *try) error {
 	if err := errors.Join(r.happenedOn(0, e, lines...), r.raise()); err != nil {
 		return err
 	}
-	if err := r.home.Listed(r.tools.FS, r.ID(), r.book.state.Seq); err != nil {
+	if err := r.home.Listed(r.tools.FS, r.ID(), r.book.State.Seq); err != nil {
 		return err
 	}
-	return r.book.save()
+	return r.book.Save()
 }
 
 // hasPassed reports whether the checks of the try at hand passed, and it is not yet where it belongs.
@@ -378,7 +379,7 @@ func (r *Run) raiseGate() {
 	if !ok {
 		return
 	}
-	cfg, h := &r.job.Config, r.book.history
+	cfg, h := &r.job.Config, r.book.History
 	c.Caps.Iterations, c.Caps.BudgetUSD, c.Caps.FileEdits = cfg.MaxIterations, cfg.MaxCostUSD, cfg.MaxFileEdits
 	if cfg.MaxCostUSD == 0 {
 		c.Caps.BudgetUSD = -1
@@ -395,7 +396,7 @@ func (r *Run) holdLoopFile() (note string, err error) {
 	if _, ok := loop.Deciding(r.job.Gate).(*gate.Criteria); !ok {
 		return "", nil
 	}
-	if err = r.locks.take(r.asks.now, r.home.LoopFileLock()); err != nil {
+	if err = r.locks.Take(r.asks.Now, r.home.LoopFileLock()); err != nil {
 		if busy, ok := errors.AsType[*store.BusyError](err); ok {
 			return "", &loop.LoopFileError{Loop: busy.Holder.Loop}
 		}
@@ -406,14 +407,14 @@ func (r *Run) holdLoopFile() (note string, err error) {
 		if err := atomicfile.Write(r.tools.FS, aside, b, 0o644); err != nil {
 			return "", fmt.Errorf("keep the old .loop/state.json: %w", err)
 		}
-		return ".loop/state.json already existed; its content is kept in " + r.book.relative(aside), nil
+		return ".loop/state.json already existed; its content is kept in " + r.book.Relative(aside), nil
 	}
 	return "", nil
 }
 
 // answeredSince reports whether a person answered the agent's question since it was asked.
 func (r *Run) answeredSince() bool {
-	last := r.book.history.Prompt.Last
+	last := r.book.History.Prompt.Last
 	if say := r.machine.Say; last == nil || say.Word != prompt.Wait || say.What != prompt.OfAgent {
 		return false
 	}

@@ -21,7 +21,7 @@ func (r *Run) review(account string) error {
 	if err := r.happened(prompt.ReviewStarted{Account: account}); err != nil {
 		return err
 	}
-	t, p, with, ctx := r.at, r.place, r.aids(), r.asks.now
+	t, p, with, ctx := r.at, r.place, r.aids(), r.asks.Now
 	by := reviewer(&r.job.Config, account)
 	r.start(func() func() error {
 		j, err := judge(ctx, p, t, by, with)
@@ -55,7 +55,7 @@ type judgement struct {
 
 // judged takes what a review came to.
 func (r *Run) judged(t *try, by config.Choice, j *judgement) error {
-	if err := r.book.write(r.warnings(t, j.notes)...); err != nil {
+	if err := r.book.Write(r.warnings(t, j.notes)...); err != nil {
 		return err
 	}
 	if j.agent != nil {
@@ -69,7 +69,7 @@ func (r *Run) judged(t *try, by config.Choice, j *judgement) error {
 	}
 	r.voice.facts, r.voice.unfit = t.it.Facts, t.it.Unfit
 	r.ends.failure = j.Failure
-	t.question, r.ends.asker = asksPerson(t, r.book.history.Prompt.Asked), ""
+	t.question, r.ends.asker = asksPerson(t, r.book.History.Prompt.Asked), ""
 	if o := t.res.Objection; o != nil {
 		r.ends.asker = o.By
 	}

@@ -10,7 +10,9 @@
 //	requests.go  what people and signals ask    act.go       which of them does an action
 //	lines.go     the machine's events as lines of the journal; say.go: what people want to know beside them
 //	try.go       a try and what it left; text.go: what its agent is told
-//	place.go     the slot, its refs, the branch; book.go: journal and state file; gate.go: the gate
+//	place.go     the slot, its refs, the branch; gate.go: the gate
+//
+// Package book has the journal and the state file, package requests what is asked.
 //
 // The deciding goroutine, Run.Run, owns the machine, the book and the gate. An action has a goroutine of its own: it gets
 // the place, the try at hand and values, and comes back with values; what it reports meanwhile (a check begins) is
@@ -41,7 +43,9 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/journal"
+	"descartes/loop/requests"
 	"descartes/loop/store"
 	"descartes/scheduler/prompt"
 )
@@ -53,18 +57,18 @@ type Run struct {
 	tools   loop.Tools
 	home    store.Home
 	options loop.StartOptions
-	locks   *locks
+	locks   *store.Locks
 
 	machine *prompt.Run
 	voice   *voice
-	book    *book
+	book    *book.Book
 	place   *place
 	at      *try // the try at hand; nil before the first
 	next    *try // for which the place is prepared; nil for none
 
 	ends endings
 	told told
-	asks *requests
+	asks *requests.Requests
 	busy bool
 	did  chan func() error // what an action came to
 	said chan report       // what it says meanwhile
@@ -98,7 +102,7 @@ type aids struct {
 }
 
 func (r *Run) aids() *aids {
-	return &aids{job: r.job, home: r.home, redact: r.tools.Redact, usd: r.book.history.Cost.USD, tell: r.tell,
+	return &aids{job: r.job, home: r.home, redact: r.tools.Redact, usd: r.book.History.Cost.USD, tell: r.tell,
 		write: func(lines ...*journal.Event) error { return r.reports(report{lines: lines}) }}
 }
 
@@ -113,9 +117,9 @@ func (a *aids) note(lines ...string) error {
 // Run works until the run ends: closing soft lets what is under way finish, cancelling ctx interrupts it. Either way
 // the state is saved. An error is an internal one, or one of the machine.
 func (r *Run) Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, error) {
-	r.asks = newRequests(ctx, soft, func() (store.Request, bool) { return r.home.Asked(r.ID()) }, r.book.own.Marked)
-	defer r.asks.close()
-	r.start(func() func() error { return r.resumes(r.asks.now) })
+	r.asks = requests.New(ctx, soft, func() (store.Request, bool) { return r.home.Asked(r.ID()) }, r.book.Own.Marked)
+	defer r.asks.Close()
+	r.start(func() func() error { return r.resumes(r.asks.Now) })
 	for {
 		if !r.busy {
 			if err := r.hears(); err != nil {
@@ -145,14 +149,14 @@ func (r *Run) serve() error {
 		return then()
 	case s := <-r.said:
 		if s.step == nil {
-			s.done <- r.book.write(s.lines...)
+			s.done <- r.book.Write(s.lines...)
 		} else {
 			s.done <- r.reported(s.step)
 		}
 		return nil
-	case <-r.asks.wake:
-	case <-r.asks.over:
-	case <-r.asks.tick.C:
+	case <-r.asks.Wake:
+	case <-r.asks.Over:
+	case <-r.asks.Tick.C:
 	}
 	return r.hears()
 }
@@ -208,35 +212,35 @@ func (r *Run) happenedOn(at int, e prompt.Event, lines ...*journal.Event) error 
 	if err := carry(lines[at], e, says); err != nil {
 		return err
 	}
-	return r.book.write(lines...)
+	return r.book.Write(lines...)
 }
 
 // unit is what lines are about that belong to the try at hand.
 func (r *Run) unit() journal.Unit {
 	if r.at == nil {
-		return journal.Unit{Iteration: r.book.history.Iteration}
+		return journal.Unit{Iteration: r.book.History.Iteration}
 	}
 	return r.at.unit()
 }
 
 // ID is the loop's id.
-func (r *Run) ID() string { return r.book.state.ID }
+func (r *Run) ID() string { return r.book.State.ID }
 
 // StatePath is the loop's state file.
-func (r *Run) StatePath() string { return r.book.own.Path }
+func (r *Run) StatePath() string { return r.book.Own.Path }
 
 // History is what the loop's journal says, once its run is over.
-func (r *Run) History() *journal.State { return r.book.history }
+func (r *Run) History() *journal.State { return r.book.History }
 
 // State is the loop as its state file would show it now.
-func (r *Run) State() *store.State { return r.book.snapshot() }
+func (r *Run) State() *store.State { return r.book.Snapshot() }
 
 // Uncommitted is nil: what a prompt loop has in no commit its end names.
 func (r *Run) Uncommitted() []string { return nil }
 
 // first is the tree that the run began with; "" before its first iteration, or without git.
 func (r *Run) first() gitops.Tree {
-	if list := r.book.history.Attempts; len(list) > 0 {
+	if list := r.book.History.Attempts; len(list) > 0 {
 		return gitops.Tree(list[0].Before)
 	}
 	return ""

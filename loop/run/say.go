@@ -12,6 +12,7 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -55,7 +56,7 @@ func (r *Run) tidings(was prompt.Stage, e prompt.Event, spoke []gate.Decision) (
 		line.Gate, r.told.gate = state, state
 		lines = append(lines, line)
 		for _, text := range d.Warnings {
-			lines = append(lines, warning(r.unit(), text))
+			lines = append(lines, book.Warning(r.unit(), text))
 		}
 	}
 	return lines, nil
@@ -70,7 +71,7 @@ func (r *Run) endLine(e prompt.Event, spoke []gate.Decision) (end *journal.Event
 		end.Ref = r.place.iterationRef(t.Number)
 	}
 	end.Detail = &journal.Detail{Client: journal.Client{Backend: t.in.Backend, Model: t.in.Model,
-		Log: r.book.relative(t.in.Log)}, Looks: loop.Looked(res),
+		Log: r.book.Relative(t.in.Log)}, Looks: loop.Looked(res),
 		Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left},
 		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code,
 			Signal: res.Agent.Signal, Seconds: max(0, r.tools.Now().Sub(t.began).Seconds())}}
@@ -114,7 +115,7 @@ func (r *Run) endLine(e prompt.Event, spoke []gate.Decision) (end *journal.Event
 
 // verdict completes the line of a try that says nothing about the work, or that is repeated.
 func (r *Run) verdict(e prompt.Event, end *journal.Event) {
-	next := loop.JoinText(r.book.history.Prompt.Next...)
+	next := loop.JoinText(r.book.History.Prompt.Next...)
 	switch x := e.(type) {
 	case prompt.Resumed, prompt.Broken:
 		if x, ok := e.(prompt.Resumed); ok && (x.Left != nil || x.Landed) {
@@ -152,7 +153,7 @@ func (r *Run) verdict(e prompt.Event, end *journal.Event) {
 	switch {
 	case m.Then.Again && m.Say.Word == prompt.Continue, m.Settings.Mode != prompt.Loop && m.Rows.Cause != "" && m.Say.Word == prompt.Continue && r.ends.failure.Reason != "":
 		end.Verdict, end.Reason, end.Message = journal.Retry, cmp.Or(r.ends.failure.Reason, end.Reason), ""
-		end.Next = loop.JoinText(loop.JoinText(r.book.history.Prompt.Kept...), loop.FailureText(&r.at.res),
+		end.Next = loop.JoinText(loop.JoinText(r.book.History.Prompt.Kept...), loop.FailureText(&r.at.res),
 			r.refusedText())
 	case m.Say.Word == prompt.Wait && m.Say.What == prompt.OfAgent:
 		end.Detail.Question, end.Message = r.at.question, verify.Asks+oneline.Text(r.at.question)
@@ -178,7 +179,7 @@ func (r *Run) reported(s *attempt.Step) error {
 	case attempt.Started:
 		e := &journal.Event{Type: journal.VerifyStarted, Unit: unit}
 		loop.NameCheck(e, s.Command)
-		return r.book.write(e)
+		return r.book.Write(e)
 	case attempt.Checked:
 		e := &journal.Event{Type: journal.VerifyFinished, Unit: unit, Detail: loop.VerifyDetail(s.Verify)}
 		e.Detail.Check = ""
@@ -188,22 +189,22 @@ func (r *Run) reported(s *attempt.Step) error {
 		if !s.Command.Criterion && (s.Command.Name != "" || s.Verify.Tests != nil) {
 			e.Detail.Command = s.Command.Run
 		}
-		return r.book.write(e)
+		return r.book.Write(e)
 	case attempt.Looking:
-		return r.book.write(&journal.Event{Type: journal.LookStarted, Unit: unit,
+		return r.book.Write(&journal.Event{Type: journal.LookStarted, Unit: unit,
 			Detail: &journal.Detail{Look: s.Who}})
 	case attempt.Consulted:
 		e := loop.AgentEnd(&journal.Event{Unit: unit}, *s.Agent, config.Choice(s.With), loop.MaxFinal)
 		e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree),
-			r.book.relative(s.Log)
-		return r.book.write(loop.WithNotes(e)...)
+			r.book.Relative(s.Log)
+		return r.book.Write(loop.WithNotes(e)...)
 	case attempt.Noted:
 		for _, line := range s.Lines {
 			if s.Who != "" && r.told.missing[line] { // what a look says about every attempt is reported once
 				continue
 			}
 			r.told.missing[line] = s.Who != ""
-			if err := r.book.write(warning(unit, line)); err != nil {
+			if err := r.book.Write(book.Warning(unit, line)); err != nil {
 				return err
 			}
 		}
@@ -218,20 +219,20 @@ func (r *Run) heal(who string) error {
 		if who == "attempt" {
 			r.at.it.Facts.State = loop.ReadLoopFile(r.agentDir())
 		}
-		if err := r.book.write(r.writeLoopFile()...); err != nil {
+		if err := r.book.Write(r.writeLoopFile()...); err != nil {
 			return err
 		}
 	}
-	healed, err := r.book.journal.Heal()
-	locks, lost := store.Retake(r.locks.all)
-	r.locks.all = locks
+	healed, err := r.book.Journal.Heal()
+	locks, lost := store.Retake(r.locks.All)
+	r.locks.All = locks
 	if err = errors.Join(err, lost); err != nil || !healed {
 		return err
 	}
 	if err := r.home.Make(r.tools.FS); err != nil {
 		return err
 	}
-	return r.book.write(warning(r.unit(), "somebody changed "+r.book.relative(r.book.journal.Path())+" during the "+who+
+	return r.book.Write(book.Warning(r.unit(), "somebody changed "+r.book.Relative(r.book.Journal.Path())+" during the "+who+
 		", which was put back"))
 }
 
@@ -253,7 +254,7 @@ func (r *Run) writeLoopFile() (lines []*journal.Event) {
 	text := r.tools.Redact.Bytes(c.StateFile())
 	for _, dir := range slices.Compact([]string{r.job.Dir, r.agentDir()}) {
 		if err := loop.PutLoopFile(r.tools.FS, dir, text); err != nil {
-			return []*journal.Event{warning(journal.Unit{Iteration: r.book.history.Iteration}, err.Error())}
+			return []*journal.Event{book.Warning(journal.Unit{Iteration: r.book.History.Iteration}, err.Error())}
 		}
 	}
 	return nil

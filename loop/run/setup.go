@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"descartes/loop/book"
 	"descartes/loop/lab"
 	"descartes/loop/workspace"
 )
@@ -13,5 +14,5 @@ func (r *Run) setUp(ctx context.Context, slot *workspace.Slot) error {
 	log := r.home.NamedLog(r.place.id, fmt.Sprintf("setup-%d", slot.Number))
 	c := &r.job.Config.Pool
 	return lab.SetUp(ctx, r.place.of(slot).runner.Verify, slot, lab.Setup{Command: c.Setup, Log: log,
-		Shown: relative(r.root, log), Redact: r.tools.Redact, Timeout: seconds(c.SetupTimeout)})
+		Shown: book.Relative(r.root, log), Redact: r.tools.Redact, Timeout: seconds(c.SetupTimeout)})
 }

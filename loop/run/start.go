@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"descartes/config"
 	"descartes/gitops"
@@ -17,6 +16,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
 	"descartes/loop/source"
@@ -35,20 +35,20 @@ func Start(ctx context.Context, root string, job *loop.PromptJob, tools loop.Too
 	}
 	r := &Run{root: root, job: job, tools: tools, home: store.NewHome(root), options: opt,
 		did: make(chan func() error), said: make(chan report), told: told{missing: map[string]bool{}}}
-	r.locks = &locks{who: store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now()}}
-	r.book = &book{history: journal.NewState(), redact: tools.Redact, observe: tools.Observe, root: root,
-		state: &store.State{}}
+	r.locks = &store.Locks{Who: store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now()}}
+	r.book = &book.Book{History: journal.NewState(), Redact: tools.Redact, Observe: tools.Observe, Root: root,
+		State: &store.State{}, TaskID: func(id string) store.TaskID { return store.TaskID{ID: id} }}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	ids, err := r.home.LockIDs(ctx, r.locks.who) // others may start at the same time
+	ids, err := r.home.LockIDs(ctx, r.locks.Who) // others may start at the same time
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ids.Release()) }()
-	if err := r.home.Beside(ctx, tools.Repo, r.locks.who); err != nil {
+	if err := r.home.Beside(ctx, tools.Repo, r.locks.Who); err != nil {
 		return r, err
 	}
 	if tools.Repo != nil {
@@ -71,7 +71,7 @@ func Start(ctx context.Context, root string, job *loop.PromptJob, tools loop.Too
 
 // choose resumes the given loop, or names another, and takes the lock of its state file.
 func (r *Run) choose(ctx context.Context) (path string, err error) {
-	s, opt := r.book.state, &r.options
+	s, opt := r.book.State, &r.options
 	if path = opt.Resume; path == "" {
 		if s.ID, err = r.home.FreeID(opt.Name, opt.Command); err != nil {
 			return "", err
@@ -81,10 +81,10 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 	} else if saved, err := store.LoadState(path); err == nil {
-		r.locks.who.Loop = saved.ID
+		r.locks.Who.Loop = saved.ID
 	}
-	r.locks.who.Loop = cmp.Or(s.ID, r.locks.who.Loop)
-	if err := r.locks.take(ctx, store.LockOf(path)); err != nil {
+	r.locks.Who.Loop = cmp.Or(s.ID, r.locks.Who.Loop)
+	if err := r.locks.Take(ctx, store.LockOf(path)); err != nil {
 		return "", err
 	}
 	if opt.Resume != "" { // read under its lock: another process may have resumed it meanwhile
@@ -101,17 +101,17 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 			}
 		}
 	}
-	r.locks.who.Loop = s.ID
+	r.locks.Who.Loop = s.ID
 	s.Kind, s.Version, s.Config, s.Session = r.job.Kind, store.StateVersion, r.job.Config, opt.Session
 	if opt.Saved != nil {
 		s.Config = *opt.Saved
 	}
-	s.PID, s.Host = r.locks.who.PID, r.locks.who.Host
+	s.PID, s.Host = r.locks.Who.PID, r.locks.Who.Host
 	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
 	if err := atomicfile.Clean(r.tools.FS, path); err != nil { // half written by a killed loop
 		return "", fmt.Errorf("remove temporary files of %s: %w", path, err)
 	}
-	return path, r.locks.all[0].Sign(r.locks.who)
+	return path, r.locks.All[0].Sign(r.locks.Who)
 }
 
 // open opens the journal and folds it.
@@ -119,10 +119,10 @@ func (r *Run) open(ctx context.Context, path string) (err error) {
 	id := r.ID()
 	b := r.book
 	var events []journal.Event
-	if b.journal, events, err = journal.Open(r.tools.FS, r.home.Events(id), id, r.tools.Now); err != nil {
+	if b.Journal, events, err = journal.Open(r.tools.FS, r.home.Events(id), id, r.tools.Now); err != nil {
 		return err
 	}
-	b.own = &loop.OwnState{FS: r.tools.FS, Path: path}
+	b.Own = &loop.OwnState{FS: r.tools.FS, Path: path}
 	if err := os.MkdirAll(r.home.Run(id)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
@@ -142,14 +142,14 @@ func (r *Run) open(ctx context.Context, path string) (err error) {
 	if err := r.chooseBranch(ctx); err != nil {
 		return err
 	}
-	return r.home.Give(r.tools.FS, b.state)
+	return r.home.Give(r.tools.FS, b.State)
 }
 
 // fold takes in the journal of earlier runs.
 func (r *Run) fold(events []journal.Event) error {
 	r.voice.folds = true
 	for i := range events {
-		r.book.history.Apply(&events[i])
+		r.book.History.Apply(&events[i])
 		e, says, err := carriedBy(&events[i])
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (r *Run) fold(events []journal.Event) error {
 		}
 	}
 	r.voice.folds, r.voice.told = false, nil
-	if err := r.voice.restore(r.ID(), r.book.history.Prompt.Gate); err != nil {
+	if err := r.voice.restore(r.ID(), r.book.History.Prompt.Gate); err != nil {
 		return err
 	}
 	var err error
@@ -176,7 +176,7 @@ func (r *Run) chooseBranch(ctx context.Context) error {
 	}
 	name := cmp.Or(r.job.Config.Git.Branch, r.options.Branch)
 	r.place.made = name != "" || r.job.Config.Git.CreateBranch
-	if r.place.branch = r.book.history.Branch; r.place.branch != "" {
+	if r.place.branch = r.book.History.Branch; r.place.branch != "" {
 		if at, err := r.tools.Repo.RefCommit(r.place.aside()); err != nil {
 			return gitErr("read the branch", err)
 		} else if last, err := r.tools.Repo.RefCommit(r.place.last()); err == nil && at != "" && at == last {
@@ -261,48 +261,9 @@ func limitsOf(c *config.Config) prompt.Limits {
 	return l
 }
 
-// locks are those that the run has until it ends.
-type locks struct {
-	who store.Holder
-	all []*store.Lock
-}
-
-// take gets a lock that the run has until it ends.
-func (l *locks) take(ctx context.Context, path string) error {
-	k, err := store.TakeLock(ctx, path, store.LockWait, l.who)
-	if err == nil {
-		l.all = append(l.all, k)
-	}
-	return err
-}
-
-// treeSaid is how long a run waits for the working tree before it says so.
-const treeSaid = 5 * time.Second
-
 // inTree calls do while nobody else writes in the user's working tree or moves his branch. It is slow.
 func (r *Run) inTree(ctx context.Context, do func() error) error {
-	path := store.TreeLock(r.tools.Repo.Dir())
-	for wait, said := treeSaid, false; ; wait = time.Minute {
-		k, err := store.TakeLock(ctx, path, wait, r.locks.who)
-		if err == nil {
-			return errors.Join(do(), k.Release())
-		}
-		if errors.Is(err, context.Canceled) {
-			return fmt.Errorf("the wait for others that write in this working tree was stopped: %w", err)
-		}
-		busy, ok := errors.AsType[*store.BusyError](err)
-		if !ok || busy.Holder.Here {
-			return err
-		}
-		if said {
-			continue
-		}
-		said = true
-		if err := r.tell(&attempt.Step{Moment: attempt.Noted, Lines: []string{"waiting for run " + busy.Holder.Loop +
-			", which writes in this working tree"}}); err != nil {
-			return err
-		}
-	}
+	return store.InTree(ctx, r.tools.Repo.Dir(), r.locks.Who, r.note, do)
 }
 
 // Close releases the run's files and locks. What was recorded is on disk before it returns.
@@ -311,15 +272,12 @@ func (r *Run) Close() error {
 	if r.place != nil {
 		errs = append(errs, r.place.close())
 	}
-	if r.book.journal != nil {
-		if err := r.book.journal.Close(); !r.ends.full || !loop.DiskFull(err) {
+	if r.book.Journal != nil {
+		if err := r.book.Journal.Close(); !r.ends.full || !loop.DiskFull(err) {
 			errs = append(errs, err)
 		}
 	}
-	for _, k := range r.locks.all {
-		errs = append(errs, k.Release())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.locks.Release())...)
 }
 
 // seat opens the slot, or the folder, in which the run works; number is the slot of a killed try, or 0.
@@ -375,7 +333,7 @@ func (r *Run) openSlot(slot *workspace.Slot) (s seats, err error) {
 func (r *Run) newLab(o workspace.PoolOptions) *lab.Lab {
 	log := r.home.NamedLog(r.place.id, "setup-lab")
 	return lab.New(lab.Options{Pool: o, Files: filepath.Join(r.home.Private(r.place.id), "lab"), Log: log,
-		Shown: relative(r.root, log), Redact: r.tools.Redact, Setup: seconds(r.job.Config.Pool.SetupTimeout), Warn: r.note,
+		Shown: book.Relative(r.root, log), Redact: r.tools.Redact, Setup: seconds(r.job.Config.Pool.SetupTimeout), Warn: r.note,
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := r.tools.Slot(s, dir)
 			return v, end, err

@@ -21,7 +21,7 @@ type words struct {
 
 // words gathers what the next agent is told.
 func (r *Run) words() (w words, err error) {
-	b := &r.book.history.Prompt
+	b := &r.book.History.Prompt
 	w = words{next: loop.JoinText(b.Next...), failing: b.Failing, first: r.first()}
 	if b.Last != nil && b.Last.Detail != nil {
 		w.denied = b.Last.Detail.Denied

@@ -53,7 +53,7 @@ func (r *Run) newTry(number, from prompt.Try, plans bool) *try {
 	t := &try{Try: number, from: from, plans: plans, it: &loop.Iteration{Number: number.Number, Try: number.Try,
 		Max: r.job.Config.MaxIterations}}
 	t.in = input(&r.job.Config, r.place, r.home, number, config.Choice{})
-	if list := r.book.history.Attempts; len(list) > 0 && list[0].Begin != nil {
+	if list := r.book.History.Attempts; len(list) > 0 && list[0].Begin != nil {
 		t.hooks = list[0].Begin.Commit
 	}
 	return t
@@ -64,7 +64,7 @@ func (r *Run) since(from prompt.Try) (first time.Time) {
 	if from == (prompt.Try{}) {
 		return first
 	}
-	for _, a := range slices.Backward(r.book.history.Attempts) {
+	for _, a := range slices.Backward(r.book.History.Attempts) {
 		if a.Commit != "" {
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"descartes/config"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
@@ -22,7 +23,7 @@ func (r *Run) baseline() error {
 		return err
 	}
 	b := &untouched{place: r.place, aids: r.aids(), withheld: r.tools.Withheld.Verify}
-	ctx := r.asks.ending
+	ctx := r.asks.Ending
 	r.start(func() func() error {
 		v, out, err := b.check(ctx)
 		return func() error {
@@ -30,7 +31,7 @@ func (r *Run) baseline() error {
 				return err
 			}
 			r.ends.whole = out
-			return errors.Join(r.happened(prompt.BaselineEnded{Verdict: v}), r.book.save())
+			return errors.Join(r.happened(prompt.BaselineEnded{Verdict: v}), r.book.Save())
 		}
 	})
 	return nil
@@ -135,7 +136,7 @@ func (u *untouched) try(ctx context.Context, at *seats, c verify.Check) (*loop.B
 	alone := at != &u.seats
 	if err := u.write(&journal.Event{Type: journal.VerifyStarted,
 		Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: alone},
-			Client: journal.Client{Log: relative(u.root, u.log())}}}); err != nil {
+			Client: journal.Client{Log: book.Relative(u.root, u.log())}}}); err != nil {
 		return nil, err
 	}
 	b, err := loop.TryBaseline(ctx, at.runner.Verify, u.request(u.aids, at, "baseline", u.log()),
@@ -183,7 +184,7 @@ func (p *place) examine(ctx context.Context, with *aids, at *seats, g *ground, w
 	if c.Name != "" {
 		if err := with.write(&journal.Event{Type: journal.VerifyStarted,
 			Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name},
-				Client: journal.Client{Log: relative(p.root, log)}}}); err != nil {
+				Client: journal.Client{Log: book.Relative(p.root, log)}}}); err != nil {
 			return res, err
 		}
 	}
@@ -211,10 +212,10 @@ func (r *Run) last() error {
 	var list []attempt.Command
 	for _, one := range c.ChecksOf(false) {
 		if one.At(verify.AtEnd) {
-			list = append(list, attempt.Command{Check: one, Bar: loop.Bar(c, r.book.history, "", &one, r.tools.Redact.Text)})
+			list = append(list, attempt.Command{Check: one, Bar: loop.Bar(c, r.book.History, "", &one, r.tools.Redact.Text)})
 		}
 	}
-	ctx, p, with := r.asks.now, r.place, r.aids()
+	ctx, p, with := r.asks.Now, r.place, r.aids()
 	r.start(func() func() error {
 		v, out, err := last(ctx, p, with, list)
 		return func() error {
@@ -222,7 +223,7 @@ func (r *Run) last() error {
 				return err
 			}
 			r.ends.whole = out
-			return errors.Join(r.happened(prompt.LastEnded{Verdict: v}), r.book.save())
+			return errors.Join(r.happened(prompt.LastEnded{Verdict: v}), r.book.Save())
 		}
 	})
 	return nil

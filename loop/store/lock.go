@@ -257,3 +257,54 @@ func TagLock(gitDir, tag string) string {
 
 // TreeLock is the lock of a working tree, in the git directory too.
 func TreeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }
+
+// Locks are those that a run has until it ends.
+type Locks struct {
+	Who Holder
+	All []*Lock
+}
+
+// Take gets a lock that the run has until it ends.
+func (l *Locks) Take(ctx context.Context, path string) error {
+	k, err := TakeLock(ctx, path, LockWait, l.Who)
+	if err == nil {
+		l.All = append(l.All, k)
+	}
+	return err
+}
+
+// Release gives all of them back.
+func (l *Locks) Release() (err error) {
+	for _, k := range l.All {
+		err = errors.Join(err, k.Release())
+	}
+	return err
+}
+
+// treeSaid is how long a run waits for the working tree before it says so.
+const treeSaid = 5 * time.Second
+
+// InTree calls do while nobody else writes in the user's working tree, whose git directory is given, or moves his
+// branch. say tells people, once, who else does. It is slow.
+func InTree(ctx context.Context, gitDir string, who Holder, say func(string) error, do func() error) error {
+	for wait, said := treeSaid, false; ; wait = time.Minute {
+		k, err := TakeLock(ctx, TreeLock(gitDir), wait, who)
+		if err == nil {
+			return errors.Join(do(), k.Release())
+		}
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("the wait for others that write in this working tree was stopped: %w", err)
+		}
+		busy, ok := errors.AsType[*BusyError](err)
+		if !ok || busy.Holder.Here {
+			return err
+		}
+		if said {
+			continue
+		}
+		said = true
+		if err := say("waiting for run " + busy.Holder.Loop + ", which writes in this working tree"); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,79 @@
+// Package book is what a run writes down: the journal, what people read of it, and the state file, a snapshot of both.
+// Lines of the journal may carry an event of the machine that decides what a run does next.
+package book
+
+import (
+	"path/filepath"
+
+	"descartes/internal/redact"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+)
+
+// Book is that of one run. Only the goroutine that decides uses it.
+type Book struct {
+	Journal *journal.Journal
+	History *journal.State
+	Redact  *redact.Redactor
+	Observe func(journal.Event)
+	State   *store.State // what does not change during the run
+	Own     *loop.OwnState
+	Root    string                       // of the project
+	TaskID  func(id string) store.TaskID // a task's id as its list has it
+}
+
+// Write appends lines in one write, and announces them once they are on disk.
+func (b *Book) Write(lines ...*journal.Event) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	for _, e := range lines {
+		loop.RedactEvent(b.Redact, e)
+	}
+	if err := b.Journal.Append(lines...); err != nil {
+		return err
+	}
+	for _, e := range lines {
+		b.History.Apply(e)
+	}
+	b.History.TakeChanges(0)
+	for _, e := range lines {
+		if b.Observe != nil {
+			b.Observe(*e)
+		}
+	}
+	return nil
+}
+
+// Snapshot is the run as its state file shows it now.
+func (b *Book) Snapshot() *store.State {
+	s := *b.State
+	store.Fill(&s, b.History, b.TaskID)
+	s.Seq = b.Journal.Seq()
+	return &s
+}
+
+// Save rewrites the state file. The journal is on disk before it.
+func (b *Book) Save() error {
+	if err := b.Journal.Sync(); err != nil {
+		return err
+	}
+	return b.Own.Save(b.Snapshot())
+}
+
+// Relative shows a path as a person in the project's folder would type it.
+func (b *Book) Relative(path string) string { return Relative(b.Root, path) }
+
+// Relative shows a path as a person in a folder would type it.
+func Relative(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil {
+		return rel
+	}
+	return path
+}
+
+// Warning is a line that a person should read.
+func Warning(unit journal.Unit, text string) *journal.Event {
+	return &journal.Event{Type: journal.Warning, Unit: unit, Message: text}
+}
