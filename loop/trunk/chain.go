@@ -38,7 +38,10 @@ type Chain struct {
 type Link struct {
 	Hash    string
 	Tree    gitops.Tree
+	Kind    string   // "" of the first, where that is a commit of the branch
 	Unit    string   // that came in with it, or ""
+	Branch  string   // the branch's commit that came in with it, or ""
+	Has     []string // units that the branch has by it
 	Brought string   // its second parent
 	Out     []string // units that left with it
 	// what agents see as HEAD: the branch's commit where that has the same tree; "" in an empty project
@@ -51,6 +54,7 @@ type history interface {
 	RefCommit(ref string) (string, error)
 	LeadsTo(ctx context.Context, from, to string) bool
 	Merge(ctx context.Context, ours, theirs string) (gitops.Tree, []gitops.Conflict, error)
+	MergeTrees(ctx context.Context, base, ours, theirs gitops.Tree) (gitops.Tree, []gitops.Conflict, error)
 	Link(ctx context.Context, on string, l gitops.Link) (string, error)
 	Extend(ctx context.Context, ref, from string, links ...gitops.Link) (string, error)
 	MoveRef(ctx context.Context, ref, from, to, why string) error
@@ -68,6 +72,8 @@ const (
 	kindBegin  = "begin"
 	kindUnit   = "unit"
 	kindBranch = "branch"
+	kindCommit = "commit" // the branch's commit is a run's own
+	kindRun    = "run"    // another run goes on
 	kindOut    = "out"
 )
 
@@ -101,20 +107,23 @@ func (c *Chain) ReadAt(ctx context.Context, ref string) (found bool, err error) 
 // follow goes on along commits of the chain, given nearest first.
 func (c *Chain) follow(list []gitops.ChainLink) {
 	for _, l := range slices.Backward(list) {
-		one := Link{Hash: l.Hash, Tree: l.Tree, Head: l.Hash}
+		one := Link{Hash: l.Hash, Tree: l.Tree, Head: l.Hash, Kind: l.Trailers[chainKind][0],
+			Has: l.Trailers[chainCommitted]}
 		if n := len(l.Parents); n > 0 {
 			one.Brought = l.Parents[n-1]
 		}
-		switch l.Trailers[chainKind][0] {
+		if on := l.Trailers[chainBranch]; len(on) > 0 && one.Kind != kindOut {
+			one.Branch, c.On = on[0], on[0]
+		}
+		switch one.Kind {
 		case kindBegin:
 			one.Head = ""
 		case kindUnit:
 			one.Unit = l.Trailers[chainUnit][0]
 			c.leave(l.Trailers[chainUnit])
 			c.Units = append(c.Units, one.Unit)
-		case kindBranch:
-			c.On = l.Trailers[chainBranch][0]
-			c.leave(l.Trailers[chainCommitted])
+		case kindBranch, kindCommit:
+			c.leave(one.Has)
 			if tree, err := c.Repo.CommitTree(c.On); err == nil && tree == l.Tree {
 				one.Head = c.On
 			}

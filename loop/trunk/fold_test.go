@@ -84,6 +84,11 @@ func (h *fakeHistory) Merge(ctx context.Context, ours, theirs string) (gitops.Tr
 	return mergeLines(ctx, h.commits[c.Parents[0]].Tree, h.commits[ours].Tree, c.Tree)
 }
 
+func (h *fakeHistory) MergeTrees(ctx context.Context, base, ours, theirs gitops.Tree) (gitops.Tree, []gitops.Conflict,
+	error) {
+	return mergeLines(ctx, base, ours, theirs)
+}
+
 func (h *fakeHistory) Link(_ context.Context, on string, l gitops.Link) (string, error) {
 	hash := fmt.Sprint("c", len(h.commits))
 	c := gitops.ChainLink{Hash: hash, Tree: l.Tree, Trailers: map[string][]string{}}
