@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,12 +17,12 @@ import (
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 )
@@ -218,32 +217,14 @@ func (l *Loop) State() *store.State {
 // bringNamed brings what an attempt changed in the user's files that its spec names into his tree, as uncommitted
 // changes. Where they are in the way a ref keeps it.
 func (l *worker) bringNamed(ctx context.Context, u *unit) error {
-	n := &u.res.Work.Named
-	if !n.Changed() {
-		return nil
-	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	ctx = context.WithoutCancel(ctx)
-	why := ""
-	err := l.run.locks.inTree(gctx, func() (err error) {
-		why, err = l.run.tools.Repo.Arrive(ctx, n.Was, n.Has)
+	note, err := trunk.BringNamed(ctx, l.run.tools.Repo, l.run.state.ID, &u.res.Work.Named,
+		func(_ context.Context, do func() error) error { return l.run.locks.inTree(gctx, do) })
+	if err != nil || note == "" {
 		return err
-	})
-	if err != nil {
-		return gitErr("bring changes of "+oneline.List(n.Paths)+" into your tree", err)
 	}
-	if why == "" {
-		return nil
-	}
-	ref := "refs/descartes/" + l.run.state.ID + "/named"
-	if _, err := l.run.tools.Repo.Keep(ctx, ref, n.Has, nil,
-		"descartes: files that git does not have, as an attempt left them"); err != nil {
-		return gitErr("keep changes of "+oneline.List(n.Paths), err)
-	}
-	return l.run.tellWarn(u,
-		fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s",
-			oneline.List(n.Paths), why, ref))
+	return l.run.tellWarn(u, note)
 }
 
 // input is the input of a unit's attempt.

@@ -331,7 +331,7 @@ func (w *taskWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error)
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
 		end.Detail.Grade = journal.Grade(res.Grade)
-		end.Message, end.Detail.Words = delivered(res.Work.Changed), store.Preview(res.Agent.Final)
+		end.Message, end.Detail.Words = Delivered(res.Work.Changed), store.Preview(res.Agent.Final)
 		return end, over, nil
 	}
 	w.describe(u, end)
@@ -493,8 +493,8 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *trunk.Fate) (ref str
 	return ref, nil
 }
 
-// delivered says in one line what a task changed, for the specs of those that depend on it.
-func delivered(changed []gitops.Change) string {
+// Delivered says in one line what a task changed, for the specs of those that depend on it.
+func Delivered(changed []gitops.Change) string {
 	if len(changed) == 0 {
 		return ""
 	}

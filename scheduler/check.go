@@ -238,6 +238,9 @@ func (r *Run) judge(t *Task, e CheckEnded) {
 		} else {
 			r.review(t)
 		}
+	case e.Result == Failed && e.Ask:
+		t.Asks = true
+		r.move(t, Blocked, -1)
 	case e.Result == Failed:
 		r.failAttempt(t, e.Signature, false)
 		if t.Stage == Blocked {

@@ -60,6 +60,7 @@ type CheckEnded struct {
 	Paths     []string // of Clashed
 	Changed   bool     // the merge changed files of the attempt: what a review approved is another thing now
 	Known     []string // failures of a red baseline, or of accepted work: from now on they are the trunk's
+	Ask       bool     // of Failed: a person says whether it may be so
 }
 
 type WaveCheckStarted struct {

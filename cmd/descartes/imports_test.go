@@ -133,8 +133,9 @@ func arrows() map[string][]string {
 			"specbuild",
 			"tasks", "verify"},
 		// does what scheduler decides
-		"loop/tagrun": {"config", "gitops", "internal/plainfile", "loop", "loop/attempt", "loop/journal", "loop/store",
-			"loop/trunk", "loop/workspace", "scheduler", "tasks"},
+		"loop/tagrun": {"config", "gitops", "internal/crash", "internal/oneline", "internal/plainfile", "loop",
+			"loop/attempt", "loop/gate", "loop/journal", "loop/receipt", "loop/source", "loop/store", "loop/trunk",
+			"loop/workspace", "scheduler", "tasks", "verify", "verify/results"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/safename", "internal/sandbox", "launch",

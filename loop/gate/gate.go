@@ -9,6 +9,8 @@ package gate
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -220,6 +222,16 @@ func failure(f Facts) (signature, shown string) {
 		return "", ""
 	}
 	return Failed(f.Verify.Output)
+}
+
+// Digest tells one failure from another by its signature, without its words: a journal has no secret of what failed. "" is
+// no failure.
+func Digest(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(Signature(text)))
+	return hex.EncodeToString(sum[:6])
 }
 
 // Failed returns the signature of a failed verification's output, and the line that shows it.

@@ -3,8 +3,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -261,15 +259,6 @@ func facts(job *loop.PromptJob, t *try, usd *float64) error {
 	return job.Rules.Facts(t.it)
 }
 
-// signature tells one failure from another. It is a digest, so that the journal has no secret of what failed.
-func signature(text string) string {
-	if text == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(gate.Signature(text)))
-	return hex.EncodeToString(sum[:6])
-}
-
 // found is what a check found, in the machine's words.
 func found(t *try, c *checked) prompt.Found {
 	o := t.res.Objection
@@ -279,9 +268,9 @@ func found(t *try, c *checked) prompt.Found {
 	switch v := t.res.Verify; {
 	case v != nil && !v.Passed:
 		shown, _ := gate.Failed(v.Tail)
-		f.Error = signature(shown)
+		f.Error = gate.Digest(shown)
 	case c.verdict == prompt.Failed:
-		f.Error = signature(cmp.Or(c.Reason, t.it.Unfit))
+		f.Error = gate.Digest(cmp.Or(c.Reason, t.it.Unfit))
 	}
 	return f
 }

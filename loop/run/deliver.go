@@ -48,7 +48,7 @@ func (r *Run) delivered(t *try, d *delivered) error {
 	case d.why != nil:
 		r.ends.refused = d.why
 		r.ends.failure = loop.Failure{Reason: d.why.Error(), Ending: journal.GitRefused}
-		e.Error = signature(d.why.Error())
+		e.Error = gate.Digest(d.why.Error())
 	case d.apart != "":
 		r.ends.apart = d.apart
 	case d.verdict == prompt.Passed && t.kept.landed != "":
@@ -81,7 +81,7 @@ func deliver(ctx, hooks context.Context, p *place, job *loop.PromptJob, t *try, 
 	if err != nil || d.verdict != prompt.Passed {
 		return d, err
 	}
-	note, err := bringNamed(ctx, p, &t.res.Work.Named)
+	note, err := trunk.BringNamed(ctx, p.repo, p.id, &t.res.Work.Named, p.inTree)
 	if note != "" {
 		d.notes = append(d.notes, note)
 	}
@@ -261,30 +261,4 @@ func giveWay(ctx context.Context, p *place, commit string, left []gitops.LeftOut
 	p.branch = p.aside()
 	return fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s", gitops.Reasons(left),
 		trunk.OnBranch(name, p.repo.Merging(ctx, name))), nil
-}
-
-// bringNamed brings what a try changed in the user's files that its prompt names into his tree, as uncommitted changes.
-// Where they are in the way a ref keeps it, which note says.
-func bringNamed(ctx context.Context, p *place, n *workspace.Named) (note string, err error) {
-	if !n.Changed() {
-		return "", nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	why := ""
-	if err := p.inTree(ctx, func() (err error) {
-		why, err = p.repo.Arrive(ctx, n.Was, n.Has)
-		return err
-	}); err != nil {
-		return "", gitErr("bring changes of "+oneline.List(n.Paths)+" into your tree", err)
-	}
-	if why == "" {
-		return "", nil
-	}
-	ref := "refs/descartes/" + p.id + "/named"
-	if _, err := p.repo.Keep(ctx, ref, n.Has, nil,
-		"descartes: files that git does not have, as an attempt left them"); err != nil {
-		return "", gitErr("keep changes of "+oneline.List(n.Paths), err)
-	}
-	return fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s",
-		oneline.List(n.Paths), why, ref), nil
 }

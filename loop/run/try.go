@@ -146,9 +146,9 @@ func machineLeft(job *loop.PromptJob, t *try) prompt.Left {
 	}
 	switch {
 	case l.Verdict != prompt.Passed:
-		l.Error = signature(cmp.Or(r.Reason, string(r.End)))
+		l.Error = gate.Digest(cmp.Or(r.Reason, string(r.End)))
 	case l.Undid:
-		l.Error = signature(t.res.Work.TookBack)
+		l.Error = gate.Digest(t.res.Work.TookBack)
 	}
 	if r.Cost != nil && r.Cost.USD != nil {
 		l.USD = *r.Cost.USD

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"descartes/config"
 	"descartes/gitops"
@@ -35,10 +36,9 @@ type ground struct {
 // standing is the trunk, and the branch that gets its commits, as they are: a value. An action that changes them gets
 // one and returns the next; the deciding goroutine puts that in force with the event.
 type standing struct {
-	chain   trunk.Chain
-	entries []int  // of each scheduler.Entry: the place in chain.Links of the commit that it is
-	branch  string // ref that receives the commits; "" for a detached HEAD
-	away    bool   // it was said that the branch is not checked out
+	chain  trunk.Chain
+	branch string // ref that receives the commits
+	away   bool   // it was said that the branch is not checked out
 }
 
 // seats are a slot and what works in it.
@@ -115,6 +115,10 @@ type made struct {
 	base   gitops.Tree    // tree that its work is compared with
 	ref    string         // refs/descartes/<run>/tasks/<id>/<n>
 	commit string         // that it names: its first parent is from, its tree res.Work.After
+
+	began    time.Time // when its agent started
+	accepted string    // a person's word, which its checks cannot refuse; "" for none
+	takes    string    // the branch's commit that it takes in, a parent of its own; "" for none
 }
 
 // voice is how an action reports while it is at work, from its own goroutine: tell turns a step of an attempt into
@@ -139,5 +143,6 @@ type result struct {
 	lines []*journal.Event
 	now   *standing       // the trunk as it is by now; nil: as before
 	res   *attempt.Result // of a check of an attempt: with its verdict
+	out   *loop.Outcome   // of a baseline: why the run cannot start
 	why   string          // for people, where the run may end by it: what git refused, what clashes
 }

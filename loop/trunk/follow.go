@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop/workspace"
 )
 
 // Branch is what gets the commits of a run.
@@ -92,4 +94,32 @@ func (b Branch) Head(ctx context.Context, repo *gitops.Repo, on string) (string,
 			Hint: fmt.Sprintf("git branch %s %.12s, then resume the run", ShortRef(b.Ref), on)}
 	}
 	return at, err
+}
+
+// BringNamed brings what an attempt changed in the user's files that its text names into his tree, as uncommitted
+// changes. Where they are in the way a ref of the run keeps it, which note says. inTree calls do while nobody else writes
+// there.
+func BringNamed(ctx context.Context, repo *gitops.Repo, run string, n *workspace.Named,
+	inTree func(ctx context.Context, do func() error) error) (note string, err error) {
+	if !n.Changed() {
+		return "", nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	why := ""
+	if err := inTree(ctx, func() (err error) {
+		why, err = repo.Arrive(ctx, n.Was, n.Has)
+		return err
+	}); err != nil {
+		return "", &workspace.GitError{What: "bring changes of " + oneline.List(n.Paths) + " into your tree", Err: err}
+	}
+	if why == "" {
+		return "", nil
+	}
+	ref := "refs/descartes/" + run + "/named"
+	if _, err := repo.Keep(ctx, ref, n.Has, nil,
+		"descartes: files that git does not have, as an attempt left them"); err != nil {
+		return "", &workspace.GitError{What: "keep changes of " + oneline.List(n.Paths), Err: err}
+	}
+	return fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s",
+		oneline.List(n.Paths), why, ref), nil
 }

@@ -1,0 +1,357 @@
+package tagrun
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/loop/trunk"
+	"descartes/scheduler"
+)
+
+// trunkState is what git has of a run: its trunk, and what the branch has of that.
+type trunkState struct {
+	now    standing
+	chain  []scheduler.Entry
+	in     int      // how many of them the branch has
+	branch []string // commits of the branch that are not the run's, and that the trunk lacks
+	lost   []string // tasks whose commits are gone from the branch
+	aside  bool     // the run's branch is the one aside
+	wave   int      // the highest wave of which the branch has a commit of the run's
+	lines  []*journal.Event
+}
+
+// begins says where a run is to begin.
+type begins struct {
+	branch string                 // ref that is to get the commits; "" for a detached HEAD
+	takes  string                 // the branch that was asked for by name, brought up to what is checked out; "" for none
+	files  map[string][]byte      // that the run writes whatever the two have of them
+	done   func(task string) bool // whether the list says so
+	commit []journal.WaveCommit   // that the journal knows
+}
+
+// readTrunk reads the trunk of a resumed run, or plans where that of a new one begins: at the branch, at the branch
+// aside, or where the last run over the tag left what no branch has. What a killed run made and did not write down is
+// finished, and in lines.
+func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState, err error) {
+	if b.branch == "" {
+		b.branch = g.aside()
+	}
+	t.now = standing{branch: b.branch, chain: trunk.Chain{Repo: g.repo, Ref: store.TrunkRef(g.id), Now: g.tools.Now}}
+	if b.takes != "" {
+		if err := g.inTree(ctx, v, func() error { return g.repo.TakeBranch(ctx, b.takes, false, b.files) }); err != nil {
+			return t, gitErr("take the branch "+b.takes, err)
+		}
+	}
+	found, err := t.now.chain.Read(ctx)
+	if err != nil {
+		return t, gitErr("read what is verified", err)
+	}
+	switch {
+	case !found && len(b.commit) > 0:
+		return t, gitErr("read what is verified", &gitops.RefusedError{Reason: t.now.chain.Ref +
+			", which has the work that this run verified, is gone",
+			Hint: "git fetch it from where it is, or start a new run"})
+	case !found:
+		err = t.now.plan(ctx, g, b.done, v)
+	default:
+		err = t.now.finish(ctx, g, v)
+	}
+	if err != nil {
+		return t, err
+	}
+	return t, t.read(ctx, g, b)
+}
+
+// read derives the rest from the chain and the branch.
+func (t *trunkState) read(ctx context.Context, g *ground, b begins) error {
+	s := &t.now
+	if err := t.record(ctx, g, b); err != nil {
+		return err
+	}
+	news, err := s.news(ctx, g)
+	if err != nil {
+		return err
+	}
+	t.chain, t.in, t.branch, t.lost, t.wave = entriesOf(&s.chain), s.chain.In(), news.foreign, news.lost, news.wave
+	t.aside = s.branch == g.aside() && b.branch != "" && b.branch != g.aside()
+	return nil
+}
+
+// plan sets where the trunk of a new run begins.
+func (s *standing) plan(ctx context.Context, g *ground, done func(string) bool, v voice) error {
+	last, err := trunk.LeftBy(ctx, g.repo, s.branch, g.tag, done)
+	if err == nil && last != nil {
+		last.Ref, last.Now = s.chain.Ref, s.chain.Now
+		if s.chain = *last; s.chain.Saved {
+			s.chain.Saved = false
+		}
+		err = s.chain.GoOn(ctx, g.id)
+		return wrapped("begin where the last run ended", err)
+	}
+	if err != nil {
+		return wrapped("start", err)
+	}
+	on := ""
+	err = g.inTree(ctx, v, func() (err error) {
+		tip, ahead, err := trunk.GroundOf(ctx, g.repo, s.branch, g.aside())
+		if on = tip; err != nil || ahead == "" || s.branch == g.aside() {
+			return err
+		}
+		on = ahead
+		f, err := s.to(g).Follow(ctx, g.repo, tip, ahead, false)
+		if err == nil && len(f.Left) > 0 {
+			s.branch = f.Ref
+		}
+		return err
+	})
+	if err == nil {
+		err = s.chain.Plan(ctx, on)
+	}
+	return wrapped("start", err)
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return gitErr(what, err)
+}
+
+// finish has the branch follow the last commit of a killed run, if that was cut short. One that no branch got is
+// forgotten: it is made again. One that the chain has was published, and a person may have taken it back.
+func (s *standing) finish(ctx context.Context, g *ground, v voice) error {
+	commit, err := g.repo.RefCommit(g.last())
+	if err != nil {
+		return gitErr("finish the last commit", err)
+	}
+	if at, err := g.repo.RefCommit(g.aside()); err == nil && at != "" && (at == s.chain.On || at == commit) {
+		s.branch = g.aside()
+	}
+	if commit == "" || commit == s.chain.On || slices.ContainsFunc(s.chain.Links,
+		func(l trunk.Link) bool { return l.Branch == commit }) {
+		return nil
+	}
+	head, err := s.head(ctx, g)
+	if err != nil || head == "" {
+		return err
+	}
+	_, follows, err := g.repo.History(ctx, commit, head, 2)
+	if err == nil && follows {
+		err = s.advance(ctx, g, head, commit, true, v)
+	}
+	return wrapped("finish the last commit", err)
+}
+
+// record adds to the trunk the commits that a killed run made for the branch and did not get to add, and writes down
+// those that the journal lacks.
+func (t *trunkState) record(ctx context.Context, g *ground, b begins) error {
+	s := &t.now
+	head, err := s.head(ctx, g)
+	if err != nil || head == "" {
+		return err
+	}
+	own, others, err := s.chain.News(ctx, g.repo, head, g.id)
+	if err != nil {
+		return gitErr("look for the commits of a killed run", err)
+	}
+	if len(own) == 1 && len(others) == 0 && own[0].Hash == head && own[0].Parent() == s.chain.On {
+		units := own[0].TasksOf(g.tag)
+		onto, met, err := s.chain.Onto(ctx, tipOf(&s.chain, units))
+		if err == nil && len(met) == 0 {
+			var under gitops.Tree
+			if under, met, err = s.chain.Under(ctx, onto, own[0].Tree); err == nil && len(met) == 0 {
+				err = s.chain.Committed(ctx, head, under, units)
+			}
+		}
+		if err != nil {
+			return gitErr("look for the commits of a killed run", err)
+		}
+	}
+	for _, l := range s.chain.Links {
+		if l.Branch == "" || slices.ContainsFunc(b.commit, func(w journal.WaveCommit) bool { return w.Commit == l.Branch }) {
+			continue
+		}
+		made, err := g.repo.ReadCommit(l.Branch)
+		if err != nil {
+			return gitErr("look for the commits of a killed run", err)
+		}
+		number, err := strconv.Atoi(strings.Join(made.Trailers["Descartes-Wave"], ""))
+		if err != nil || !slices.Contains(made.Trailers["Descartes-Loop"], g.id) {
+			continue
+		}
+		files, err := g.repo.CommitChanges(ctx, l.Branch)
+		if err != nil {
+			return gitErr("look for the commits of a killed run", err)
+		}
+		t.lines = append(t.lines, &journal.Event{Type: journal.WaveCommitted,
+			Unit: journal.Unit{Wave: number, Of: len(files)}, Commit: l.Branch, Tree: string(made.Tree),
+			Tasks: made.TasksOf(g.tag), Message: made.Subject})
+	}
+	return nil
+}
+
+// tipOf is how many entries a commit has that names these units.
+func tipOf(c *trunk.Chain, units []string) int {
+	list := c.Entries()
+	n := c.In()
+	for i, e := range list {
+		if e.Unit != "" && !e.In && slices.Contains(units, e.Unit) {
+			n = max(n, i+1)
+		}
+	}
+	for n < len(list) && list[n].In {
+		n++
+	}
+	return n
+}
+
+// entriesOf is the chain in the machine's words.
+func entriesOf(c *trunk.Chain) (list []scheduler.Entry) {
+	for _, e := range c.Entries() {
+		list = append(list, scheduler.Entry{Task: e.Unit, Commit: e.Commit})
+	}
+	return list
+}
+
+// news is how the branch differs from what the trunk knows of it.
+type news struct {
+	foreign []string // commits that are not the run's, oldest first
+	lost    []string // tasks whose commits are gone from it
+	wave    int      // the highest wave of which it has a commit of the run's
+}
+
+func (s *standing) news(ctx context.Context, g *ground) (n news, err error) {
+	head, err := s.head(ctx, g)
+	if err != nil {
+		return n, err
+	}
+	_, others, err := s.chain.News(ctx, g.repo, head, g.id)
+	if err != nil {
+		return n, gitErr("look at the branch", err)
+	}
+	for _, c := range others {
+		n.foreign = append(n.foreign, c.Hash)
+	}
+	commits, err := s.commits(g)
+	if err != nil {
+		return n, err
+	}
+	if n.lost, err = s.chain.Lost(ctx, g.repo, head, g.tag, g.id, commits); err != nil {
+		return n, gitErr("look at the branch", err)
+	}
+	for _, c := range commits {
+		if !slices.ContainsFunc(c.Tasks, func(id string) bool { return slices.Contains(n.lost, id) }) {
+			n.wave = max(n.wave, c.Wave)
+		}
+	}
+	if len(n.foreign) > 0 && len(n.lost) == 0 && head != "" { // what is rewritten comes in as it is now
+		n.foreign = append(slices.DeleteFunc(n.foreign, func(c string) bool { return c == head }), head)
+	}
+	return n, nil
+}
+
+// commits are the run's own that the branch got, by the chain.
+func (s *standing) commits(g *ground) (list []journal.WaveCommit, err error) {
+	for _, l := range s.chain.Links {
+		if l.Branch == "" || l.Unit != "" {
+			continue
+		}
+		made, err := g.repo.ReadCommit(l.Branch)
+		if err != nil {
+			return nil, gitErr("read the commits of the run", err)
+		}
+		if !slices.Contains(made.Trailers["Descartes-Loop"], g.id) {
+			continue
+		}
+		wave, _ := strconv.Atoi(strings.Join(made.Trailers["Descartes-Wave"], ""))
+		list = append(list, journal.WaveCommit{Wave: wave, Commit: l.Branch, At: made.When, Tasks: made.TasksOf(g.tag),
+			Subject: made.Subject})
+	}
+	return list, nil
+}
+
+// watchBranch says what the branch got since, besides commits that are known, and what it lost; false for nothing.
+func watchBranch(ctx context.Context, g *ground, now standing, known []string) (e scheduler.BranchMoved, moved bool,
+	err error) {
+	head, err := now.head(ctx, g)
+	if err != nil || head == now.chain.On {
+		return e, false, err
+	}
+	n, err := now.news(ctx, g)
+	if err != nil {
+		return e, false, err
+	}
+	e.Lost = n.lost
+	for _, c := range n.foreign {
+		if !slices.Contains(known, c) {
+			e.Commits = append(e.Commits, c)
+		}
+	}
+	return e, len(e.Commits)+len(e.Lost) > 0, nil
+}
+
+// saveTrunk makes the trunk's ref, and the branch if there is none, before the first attempt.
+func saveTrunk(ctx context.Context, g *ground, now standing) (standing, error) {
+	ctx = context.WithoutCancel(ctx)
+	now.chain = now.chain.Clone()
+	if now.chain.Tip != "" {
+		if err := now.chain.Save(ctx); err != nil {
+			return now, gitErr("begin "+now.chain.Ref, err)
+		}
+	}
+	if now.chain.On == "" || len(now.chain.Links) > 1 {
+		return now, nil
+	}
+	at, err := g.repo.RefCommit(now.branch)
+	if err == nil && at == "" {
+		err = g.repo.MoveRef(ctx, now.branch, "", now.chain.On, "descartes: made")
+	}
+	return now, wrapped("make the branch "+trunk.ShortRef(now.branch), err)
+}
+
+// leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has. A ref that is there it
+// removes only where it is this working tree's, else others go on from it; merged is where it was then.
+func leaveTrunk(ctx context.Context, g *ground, now standing) (merged string, err error) {
+	ctx = context.WithoutCancel(ctx)
+	c, ref := &now.chain, store.TagTrunkRef(g.tag)
+	if !c.Saved {
+		return "", nil
+	}
+	was, err := g.repo.RefCommit(ref)
+	switch {
+	case err != nil || was == c.Tip && len(c.Units) > 0:
+	case len(c.Units) > 0:
+		err = g.repo.MoveRef(ctx, ref, was, c.Tip, "descartes: the trunk of run "+g.id)
+	case was != "" && isOwn(ctx, g, c, was):
+		merged, err = was, g.repo.DeleteRefs(ctx, ref)
+	}
+	return merged, wrapped("keep the trunk", err)
+}
+
+// isOwn reports whether the run went on from a trunk, or one in this working tree made it.
+func isOwn(ctx context.Context, g *ground, c *trunk.Chain, tip string) bool {
+	if g.repo.LeadsTo(ctx, c.Tip, tip) {
+		return true
+	}
+	refs, err := g.repo.RefsWith(ctx, tip, store.TrunkRef("*"))
+	return err == nil && slices.ContainsFunc(refs, func(ref string) bool {
+		_, err := os.Stat(g.home.Run(strings.Split(ref, "/")[2]))
+		return err == nil
+	})
+}
+
+// lostTasks says that commits of ours are gone from the branch.
+func lostTasks(s *standing, lost []string) string {
+	return fmt.Sprintf("%s lost the commit of %s, which this run had made: resume the run to have that done again; if "+
+		"you bring it back first (git reflog has it), or its work is there in another form, set it to done: "+
+		"descartes tasks set %s done", cmp.Or(trunk.ShortRef(s.branch), "HEAD"), oneline.List(lost), lost[0])
+}

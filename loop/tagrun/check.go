@@ -1,0 +1,610 @@
+package tagrun
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/config"
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/source"
+	"descartes/loop/store"
+	"descartes/loop/trunk"
+	"descartes/loop/workspace"
+	"descartes/scheduler"
+	"descartes/tasks"
+	"descartes/verify"
+	"descartes/verify/results"
+)
+
+// The check is the merge: an attempt's commit is merged onto the tip, checked out in the check tree and checked. What
+// passes is the next tip.
+
+func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
+
+// commands are the checks for some points of a run, each with its bar by what the journal knows, and those that a
+// task asks for itself; nil: no task's.
+func commands(g *ground, h *journal.State, task *tasks.Task, fewer bool, when ...verify.When) (list []attempt.Command) {
+	id := ""
+	if task != nil {
+		id = task.ID
+	}
+	for _, c := range g.config.ChecksOf(true) {
+		if !slices.ContainsFunc(when, c.At) {
+			continue
+		}
+		bar := loop.Bar(g.config, h, id, &c, g.tools.Redact.Text)
+		bar.Fewer = fewer
+		list = append(list, attempt.Command{Check: c, Bar: bar})
+	}
+	if task != nil && slices.Contains(when, verify.AtAttempt) {
+		for _, c := range source.OwnChecks(task) {
+			list = append(list, attempt.Command{Check: c})
+		}
+	}
+	return list
+}
+
+// allowing are commands that what is known to fail in the trunk does not fail.
+func allowing(known []string, list []attempt.Command) []attempt.Command {
+	if len(known) == 0 {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].Bar == nil {
+			continue
+		}
+		bar := *list[i].Bar
+		before := results.Set{}
+		if bar.Before != nil {
+			before = *bar.Before
+		}
+		before.Failed = slices.Clone(before.Failed)
+		for _, name := range known {
+			if !slices.Contains(before.Failed, name) {
+				before.Failed = append(before.Failed, name)
+			}
+		}
+		bar.Known, bar.Failed, bar.Before = true, true, &before
+		list[i].Bar = &bar
+	}
+	return list
+}
+
+// mergedWork is the check tree with an attempt's commit in it. What another slot knows of the attempt is not to be seen
+// there.
+type mergedWork struct {
+	*workspace.Slot
+	was workspace.Result
+}
+
+func (w mergedWork) joined(r workspace.Result) workspace.Result {
+	was := &w.was
+	r.LeftOut, r.Old, r.Named, r.Nested = was.LeftOut, was.Old, was.Named, was.Nested
+	r.Hidden, r.Beside, r.Uncovered = was.Hidden, was.Beside, was.Uncovered
+	r.Commits, r.Lost, r.Removed, r.TookBack = was.Commits, was.Lost, was.Removed, was.TookBack
+	r.Alone = true
+	return r
+}
+
+func (w mergedWork) Look(ctx context.Context) (workspace.Result, error) {
+	r, err := w.Slot.Look(ctx)
+	return w.joined(r), err
+}
+
+func (w mergedWork) Result(ctx context.Context, verified bool) (workspace.Result, error) {
+	r, err := w.Slot.Result(ctx, verified)
+	return w.joined(r), err
+}
+
+// onTip is an attempt's commit merged onto the tip, and onto what the checks at work would make of that.
+type onTip struct {
+	base gitops.Tree // that it is merged onto
+	tree gitops.Tree // what both make
+	met  []gitops.Conflict
+	void bool // what it is to stand on does not merge itself
+}
+
+func mergeOntoTip(ctx context.Context, g *ground, now *standing, m *made, ahead []*made) (o onTip, err error) {
+	tip := now.chain.Tip
+	o.base = now.chain.Tree
+	for _, one := range ahead {
+		tree, met, err := g.repo.Merge(ctx, tip, one.commit)
+		if err != nil || len(met) > 0 {
+			o.void = true
+			return o, err
+		}
+		if tip, err = g.repo.Link(ctx, tip, now.chain.Bring(one.task.ID, one.task.ID, one.commit, tree)); err != nil {
+			return o, err
+		}
+		o.base = tree
+	}
+	o.tree, o.met, err = g.repo.Merge(ctx, tip, m.commit)
+	return o, err
+}
+
+// checkAttempt has an attempt's commit merged onto the tip and checked there, unless it has passed there already. What
+// passes, and is not to be reviewed or merged after others first, is the next tip.
+func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Check, m *made, ahead []*made, at *tree,
+	v voice) (r result, err error) {
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	e := scheduler.CheckEnded{Purpose: scheduler.OfAttempt, Task: a.Task}
+	g.repo.AwaitGC(gctx)
+	o, err := mergeOntoTip(gctx, g, &now, m, ahead)
+	if err != nil {
+		return r, gitErr("merge the work on task "+a.Task, err)
+	}
+	res := m.res
+	switch {
+	case o.void:
+		e.Result = scheduler.Cut
+		return result{event: e}, nil
+	case len(o.met) > 0:
+		return clashed(gctx, g, &now, e, m, o.met)
+	case a.Checked:
+		e.Result = scheduler.Passed
+	default:
+		if res, err = judged(ctx, g, &now, a, m, o, at, v); err != nil {
+			return r, err
+		}
+		e.Result = resultOf(&res)
+	}
+	if e.Result == scheduler.Cut {
+		return result{event: e}, nil
+	}
+	if m.accepted != "" {
+		e.Known, e.Result = failing(&res), scheduler.Passed
+		res.Verdict, res.Grade, res.Reason, res.Objection = verify.Verified, verify.Accepted, m.accepted, nil
+	}
+	e.Ask = res.Objection != nil && res.Objection.Ask
+	r.res = &res
+	if e.Result == scheduler.Failed {
+		e.Signature = signature(&res)
+		if err := rekeep(gctx, g, m, &res, nil); err != nil {
+			return r, err
+		}
+		r.event, r.lines = e, []*journal.Event{finished(g, m, &res)}
+		return r, nil
+	}
+	if !a.Checked {
+		if e.Changed, err = changedInMerge(gctx, g, m, o.tree); err != nil {
+			return r, err
+		}
+	}
+	r.event = e
+	if a.Review == scheduler.Always || a.Review == scheduler.IfChanged && e.Changed {
+		return r, nil // its verdict is not out before the reviewer's
+	}
+	if len(a.On) > 0 {
+		return r, nil // merged when those are
+	}
+	tree := o.tree
+	if !a.Checked && res.Work.After != "" {
+		tree = res.Work.After
+	}
+	if err := rekeep(gctx, g, m, &res, nil); err != nil {
+		return r, err
+	}
+	next := now
+	next.chain = now.chain.Clone()
+	link := next.chain.Bring(oneline.Text(m.task.ID), "task "+oneline.Text(m.task.ID)+": "+oneline.Text(m.task.Title),
+		m.commit, tree)
+	if m.takes != "" {
+		link = next.chain.BringTaken(oneline.Text(m.task.ID), "take in "+m.takes, m.commit, tree, m.takes)
+	}
+	if err := next.chain.Add(gctx, link); err != nil {
+		return r, gitErr("merge the work on task "+a.Task, err)
+	}
+	r.now = &next
+	integrated := &journal.Event{Type: journal.Integrated, Unit: m.unit, Tree: string(next.chain.Tree),
+		Commit: next.chain.Tip}
+	r.lines = []*journal.Event{finished(g, m, &res), integrated}
+	return r, bringNamed(gctx, g, &res, v)
+}
+
+// judged checks a merged commit.
+func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m *made, o onTip, at *tree,
+	v voice) (attempt.Result, error) {
+	gctx := context.WithoutCancel(ctx)
+	if err := at.open(gctx, g, v); err != nil {
+		return m.res, err
+	}
+	start := workspace.Start{Base: o.base, Before: o.tree, At: headOf(now), Whole: true, Since: m.began,
+		Aside: strings.TrimSuffix(m.in.Log, ".log")}
+	if _, err := at.slot.Prepare(gctx, start); err != nil {
+		return m.res, err
+	}
+	w, in, res := mergedWork{at.slot, m.res.Work}, m.in, m.res
+	var err error
+	if res.Work, err = w.Look(gctx); err != nil {
+		return res, err
+	}
+	in.Base, in.Checks, in.Review = o.base, allowing(a.Known, in.Checks), nil
+	in.Env = append(slices.Clip(in.Env), at.slot.Env()...)
+	in.All = in.All || m.accepted != ""
+	res.Checks, res.Verify, res.Looks, res.Objection = nil, nil, nil, nil
+	return at.runner.Judge(ctx, w, in, res, v.tell)
+}
+
+// headOf is the commit that a check sees as HEAD.
+func headOf(now *standing) string { return now.chain.Links[len(now.chain.Links)-1].Head }
+
+// resultOf is what a check of an attempt came to.
+func resultOf(res *attempt.Result) scheduler.Result {
+	switch {
+	case res.Verify != nil && res.Verify.Cancelled, res.Verdict == verify.Cancelled:
+		return scheduler.Cut
+	case res.Verdict == verify.Verified:
+		return scheduler.Passed
+	}
+	return scheduler.Failed
+}
+
+// failing are the tests that failed in an attempt's checks.
+func failing(res *attempt.Result) (names []string) {
+	for i := range res.Checks {
+		if t := res.Checks[i].Result.Tests; t != nil {
+			names = append(names, t.Failed...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// signature tells one failure from another, without what differs from run to run.
+func signature(res *attempt.Result) string {
+	output := loop.Output(res)
+	shown, _ := gate.Failed(output)
+	return gate.Digest(shown + " " + res.Reason)
+}
+
+// changedInMerge reports whether a merge changed files that an attempt had changed.
+func changedInMerge(ctx context.Context, g *ground, m *made, tree gitops.Tree) (bool, error) {
+	was, err := g.repo.CommitTree(m.commit)
+	if err != nil {
+		return false, gitErr("compare the work on task "+m.task.ID, err)
+	}
+	changes, err := g.repo.Changed(ctx, was, tree)
+	if err != nil {
+		return false, gitErr("compare the work on task "+m.task.ID, err)
+	}
+	return slices.ContainsFunc(changes, func(c gitops.Change) bool {
+		return slices.ContainsFunc(m.res.Work.Changed, func(own gitops.Change) bool { return own.Path == c.Path })
+	}), nil
+}
+
+// clashed is the end of a check whose commit does not merge: nobody's failure.
+func clashed(ctx context.Context, g *ground, now *standing, e scheduler.CheckEnded, m *made,
+	met []gitops.Conflict) (result, error) {
+	fate := trunk.Fate{Unit: m.task.ID, Conflicts: met, After: now.chain.Since(m.from)}
+	res := m.res
+	res.Verdict, res.Reason = verify.Failed, fate.Reason()
+	if err := rekeep(ctx, g, m, &res, &fate); err != nil {
+		return result{}, err
+	}
+	e.Result, e.Paths = scheduler.Clashed, fate.Paths()
+	end := finished(g, m, &m.res)
+	end.Verdict, end.Reason = journal.Verified, ""
+	line := &journal.Event{Type: journal.Integrated, Unit: m.unit, Tree: string(now.chain.Tree), Commit: now.chain.Tip,
+		Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.Paths(),
+		Detail: &journal.Detail{Checked: journal.Checked{Output: loop.Tail(fate.Detail(), loop.MaxWords)}}}
+	return result{event: e, lines: []*journal.Event{end, line}, res: &res, why: fate.Reason()}, nil
+}
+
+// rekeep says in the commit that keeps an attempt what its check came to, so that the next clone knows; the work stays
+// as it is. fate is why it does not merge; else nil.
+func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, fate *trunk.Fate) error {
+	was, err := g.repo.ReadCommit(m.commit)
+	if err != nil {
+		return gitErr("read the work on task "+m.task.ID, err)
+	}
+	k := source.Kept{Loop: g.id, Task: m.task.ID, Attempt: m.unit.Attempt, Verdict: string(res.Verdict),
+		Reason: res.Reason, Same: m.res.Work.After == m.base && m.res.Work.Commits == ""}
+	switch {
+	case fate != nil:
+		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
+	case res.Grade == verify.Accepted:
+		k.Verdict = string(verify.Accepted)
+	case res.Verdict != verify.Verified:
+		k.Output = loop.Output(res)
+	}
+	message := k.Message(g.tag)
+	for _, line := range strings.Split(was.Message, "\n") { // what a run that resumes needs of it
+		if strings.HasPrefix(line, keptTrailer) {
+			message += line + "\n"
+		}
+	}
+	commit, err := g.repo.Keep(ctx, m.ref, was.Tree, was.Parents, g.tools.Redact.Text(message))
+	if err != nil {
+		return gitErr("keep the work on task "+m.task.ID, err)
+	}
+	m.commit = commit
+	return nil
+}
+
+// keptTrailer begins the lines of such a commit that stay when its verdict is added.
+const keptTrailer = "Descartes-Left: "
+
+// finished is the line of the end of an attempt that was checked.
+func finished(g *ground, m *made, res *attempt.Result) *journal.Event {
+	e := &journal.Event{Type: journal.AttemptFinished, Unit: m.unit, Tree: string(m.res.Work.After), Ref: m.ref,
+		Verdict: journal.Verdict(res.Verdict), Reason: res.Reason}
+	d := &journal.Detail{Client: journal.Client{Backend: m.in.Backend, Model: cmp.Or(res.Agent.Model, m.in.Model),
+		Log: shown(g, m.in.Log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left,
+		Alone: true, Hidden: res.Work.Hidden}, Looks: loop.Looked(res),
+		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code,
+			Signal: res.Agent.Signal, Seconds: max(0, g.tools.Now().Sub(m.began).Seconds())}}
+	d.Claimed = res.Agent.Complete
+	e.Detail = d
+	if res.Verdict == verify.Verified {
+		d.Grade = journal.Grade(res.Grade)
+		e.Message, d.Words = loop.Delivered(m.res.Work.Changed), store.Preview(res.Agent.Final)
+		return e
+	}
+	d.Words, d.Output = loop.Tail(res.Agent.Final, loop.MaxWords), loop.Output(res)
+	if o := res.Objection; o != nil && o.Ask {
+		d.Question = loop.Tail(o.Question(), loop.MaxWords)
+		e.Verdict = journal.Blocked
+	}
+	if res.Verify != nil {
+		d.Code, d.TimedOut = res.Verify.Code, res.Verify.TimedOut
+	}
+	return e
+}
+
+// shown is a path as a person in the project's folder would type it.
+func shown(g *ground, path string) string {
+	if rel, err := filepath.Rel(g.root, path); err == nil {
+		return rel
+	}
+	return path
+}
+
+// bringNamed brings what an attempt changed in the user's files that its spec names into his tree.
+func bringNamed(ctx context.Context, g *ground, res *attempt.Result, v voice) error {
+	note, err := trunk.BringNamed(ctx, g.repo, g.id, &res.Work.Named, func(ctx context.Context, do func() error) error {
+		return g.inTree(ctx, v, do)
+	})
+	if err != nil || note == "" {
+		return err
+	}
+	return v.note(note)
+}
+
+// exam is a check of a tree of the trunk that is no attempt's.
+type exam struct {
+	at     *tree
+	base   gitops.Tree // what HEAD has
+	tree   gitops.Tree // that is checked
+	head   string      // the commit that it sees as HEAD
+	when   verify.When
+	label  string
+	log    string
+	tasks  []string
+	quiet  bool // a check without a name is not recorded
+	before bool // it is the baseline, or a recheck
+}
+
+// prepare checks the tree out.
+func (x *exam) prepare(ctx context.Context, g *ground, v voice) error {
+	if err := x.at.open(ctx, g, v); err != nil {
+		return err
+	}
+	_, err := x.at.slot.Prepare(ctx, workspace.Start{Base: x.base, Before: x.tree, At: x.head})
+	for _, note := range g.pool.Notes() {
+		err = errors.Join(err, v.note(note))
+	}
+	return err
+}
+
+func (x *exam) request(g *ground) verify.Request {
+	ids := strings.Join(x.tasks, ",")
+	return loop.Timed(g.config, verify.Request{Label: x.label, Dir: x.at.slot.Dir(), Files: x.at.slot.Files(),
+		Env: append(x.at.slot.Env(), "DESCARTES_LOOP_ID="+g.id, "DESCARTES_TAG="+g.tag, "DESCARTES_TASK_ID="+ids,
+			"SCUD_TASK_ID="+ids), Log: x.log, Redact: g.tools.Redact})
+}
+
+// started says that a check begins, and ended how it came out.
+func (x *exam) started(g *ground, c *attempt.Command, task string) *journal.Event {
+	d := &journal.Detail{Checked: journal.Checked{Check: c.Name, Baseline: x.before}, Files: journal.Files{Alone: true},
+		Client: journal.Client{Log: shown(g, x.log)}}
+	if !x.before {
+		d.At = string(x.when)
+	}
+	return &journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: d}
+}
+
+func (x *exam) ended(c *attempt.Command, res *verify.Result) *journal.Event {
+	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(x.tree), Detail: loop.VerifyDetail(*res)}
+	e.Detail.At, e.Detail.Command = string(x.when), c.Run
+	if !res.Passed {
+		e.Reason, e.Detail.Output = res.Reason(), res.Tail
+	}
+	return e
+}
+
+// tidy puts back what a check must not change; its other changes go with what the tree is prepared for next.
+func (x *exam) tidy(ctx context.Context, v voice) error {
+	if err := v.tell(&attempt.Step{Moment: attempt.Ended, Who: "verification"}); err != nil {
+		return err
+	}
+	notes, err := x.at.slot.Repair(context.WithoutCancel(ctx), "verification")
+	return errors.Join(err, v.note(notes...))
+}
+
+// run runs the checks in order, up to the first that fails, or all. The tree is checked out anew for each.
+func (x *exam) run(ctx context.Context, g *ground, list []attempt.Command, all bool, v voice) (out []attempt.Ran,
+	err error) {
+	for _, c := range list {
+		if err := x.prepare(context.WithoutCancel(ctx), g, v); err != nil {
+			return out, err
+		}
+		if c.Name != "" || !x.quiet {
+			if err := v.write(x.started(g, &c, "")); err != nil {
+				return out, err
+			}
+		}
+		res, err := attempt.Check(ctx, x.at.runner.Verify, x.request(g), &c)
+		if err == nil {
+			err = x.tidy(ctx, v)
+		}
+		if err != nil {
+			return out, err
+		}
+		if !res.Cancelled && (c.Name != "" || !x.quiet) {
+			if err := v.write(x.ended(&c, &res)); err != nil {
+				return out, err
+			}
+		}
+		if out = append(out, attempt.Ran{Command: c, Result: res}); res.Cancelled || !res.Passed && !all {
+			break
+		}
+	}
+	return out, nil
+}
+
+// failed are the checks that did not pass; cut says that one came to no end.
+func failed(list []attempt.Ran) (names []string, first *verify.Result, cut bool) {
+	for i := range list {
+		switch one := &list[i]; {
+		case one.Result.Cancelled:
+			cut = true
+		case !one.Result.Passed:
+			names, first = append(names, one.Command.Name), cmp.Or(first, &one.Result)
+		}
+	}
+	return names, first, cut
+}
+
+// checkTip checks the tip as it is: before any attempt, or because one check fails in task after task. The outcome is
+// why the run cannot start. Where the setting lets a run start with checks that fail and this one still cannot, the
+// check has come to no end for the machine, and the outcome is trouble.
+func checkTip(ctx context.Context, g *ground, now standing, a scheduler.Check, checks []attempt.Command, at *tree,
+	v voice) (r result, err error) {
+	e := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Passed}
+	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, head: headOf(&now), label: "baseline",
+		log: g.home.NamedLog(g.id, "baseline"), before: true}
+	setting := cmp.Or(g.config.Baseline, config.BaselineRequire)
+	decides, unproven := false, false
+	var standing []*loop.Baseline
+	for _, c := range allowing(a.Known, checks) {
+		b, err := x.untouched(ctx, g, &c, a.Task, v)
+		if err != nil {
+			return r, err
+		}
+		if b.Result.Cancelled {
+			e.Result = scheduler.Cut
+			return result{event: e}, nil
+		}
+		if a.Purpose == scheduler.Recheck {
+			if !b.Result.Passed && e.Result == scheduler.Passed {
+				res := attempt.Result{Verify: &b.Result, Reason: b.Result.Reason()}
+				e.Result, e.Signature = scheduler.Failed, signature(&res)
+				r.why = g.tools.Redact.Text(b.Reason())
+			}
+			continue
+		}
+		out, note := b.Outcome(setting, g.tools.Redact)
+		if out != nil {
+			r.out, e.Result = out, scheduler.Failed
+			if setting != config.BaselineRequire {
+				e.Result = scheduler.Cut
+			}
+			r.event = e
+			return r, nil
+		}
+		var notes []string
+		if note != "" {
+			notes = append(notes, note)
+		}
+		if (g.config.ProveOf(nil) || g.config.ProvesSome) && !b.Result.Passed && b.Result.Tests == nil && !unproven {
+			unproven = true
+			notes = append(notes, loop.Unproven(&c.Check))
+		}
+		if err := v.note(notes...); err != nil {
+			return r, err
+		}
+		if t := b.Result.Tests; !b.Result.Passed && setting == config.BaselineKnown && t != nil {
+			e.Known = append(e.Known, t.Failed...)
+		}
+		if b.Standing(setting) {
+			standing = append(standing, b)
+		} else if c.At(verify.AtAttempt) {
+			decides = true
+		}
+	}
+	if a.Purpose == scheduler.Baseline && setting == config.BaselineKnown && !decides && len(standing) > 0 {
+		r.out, e.Result = loop.Blinds(standing, g.tools.Redact), scheduler.Cut
+	}
+	r.event = e
+	return r, nil
+}
+
+// untouched runs a check on the tip. Where it fails, and passes beside files that a fresh clone lacks, these are named.
+func (x *exam) untouched(ctx context.Context, g *ground, c *attempt.Command, task string, v voice) (*loop.Baseline,
+	error) {
+	b, err := x.tryBaseline(ctx, g, c, task, v)
+	if err != nil || b.Result.Passed || b.Result.Cancelled || x.at.ordinary || c.At(verify.AtEnd) || task != "" {
+		return b, err
+	}
+	slot, err := g.pool.Take(context.WithoutCancel(ctx), 0)
+	if err != nil || slot == nil {
+		return b, err
+	}
+	s, err := g.seat(slot)
+	if err != nil {
+		return nil, err
+	}
+	y := *x
+	y.at = &tree{seats: s, ordinary: true}
+	beside, err := y.besides(ctx, g, v)
+	if err == nil && len(beside) > 0 {
+		var in *loop.Baseline
+		if in, err = y.tryBaseline(ctx, g, c, task, v); err == nil && !in.Result.Cancelled {
+			b, err = in.InClone(b, beside, g.config.Pool.Keep)
+		}
+	}
+	return b, errors.Join(err, s.end())
+}
+
+// besides is what an ordinary slot has that the check tree lacks.
+func (x *exam) besides(ctx context.Context, g *ground, v voice) ([]string, error) {
+	if err := x.prepare(context.WithoutCancel(ctx), g, v); err != nil {
+		return nil, err
+	}
+	return x.at.slot.Beside(ctx)
+}
+
+func (x *exam) tryBaseline(ctx context.Context, g *ground, c *attempt.Command, task string, v voice) (*loop.Baseline,
+	error) {
+	if err := x.prepare(context.WithoutCancel(ctx), g, v); err != nil {
+		return nil, err
+	}
+	start := x.started(g, c, task)
+	start.Detail.Alone = !x.at.ordinary
+	if err := v.write(start); err != nil {
+		return nil, err
+	}
+	b, err := loop.TryBaseline(ctx, x.at.runner.Verify, x.request(g), c, g.tools.Withheld.Verify)
+	if err == nil {
+		err = x.tidy(ctx, v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check the tip: %w", err)
+	}
+	if b.Task = task; b.Result.Cancelled {
+		return b, nil
+	}
+	return b, v.write(b.EndLine(x.tree, g.config.Baseline, !x.at.ordinary))
+}

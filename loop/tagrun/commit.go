@@ -1,0 +1,246 @@
+package tagrun
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"descartes/gitops"
+	"descartes/internal/crash"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/trunk"
+	"descartes/loop/workspace"
+	"descartes/scheduler"
+	"descartes/verify"
+)
+
+// aside is the branch for commits that the run's branch cannot get.
+func (g *ground) aside() string { return trunk.AsideOf(g.tag) }
+
+// last is the ref that keeps the last commit that was made for the branch, set before the branch moves.
+func (g *ground) last() string { return "refs/descartes/" + g.id + "/commit" }
+
+// to is the branch that gets the commits.
+func (s *standing) to(g *ground) trunk.Branch { return trunk.Branch{Ref: s.branch, Aside: g.aside()} }
+
+// head is the commit of the branch.
+func (s *standing) head(ctx context.Context, g *ground) (string, error) {
+	head, err := s.to(g).Head(ctx, g.repo, s.chain.On)
+	if err != nil {
+		return "", gitErr("read the branch", err)
+	}
+	return head, nil
+}
+
+// bringsOf are the tasks that a commit of the trunk up to an entry brings to the branch.
+func bringsOf(now *standing, tip int) []string { return now.chain.Loose(tip) }
+
+// commitWave commits the trunk up to an entry, with the list, and moves the branch, which the user's files follow.
+// Where they cannot, or the branch has commits that the trunk cannot have, the commit goes to the branch aside.
+func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit, w trunk.Wave, files map[string][]byte,
+	checks []attempt.Command, at *tree, v voice) (r result, err error) {
+	e := scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed}
+	gctx := context.WithoutCancel(ctx)
+	what := fmt.Sprintf("commit wave %d", a.Wave)
+	next := now
+	next.chain = now.chain.Clone()
+	c := &next.chain
+	if a.Aside {
+		next.branch = g.aside()
+	}
+	head, err := next.base(gctx, g, a.Aside)
+	if err != nil {
+		return r, err
+	}
+	if !a.Aside && head != c.On {
+		e.Result = scheduler.Moved
+		return result{event: e}, nil
+	}
+	onto, met, err := c.Onto(gctx, a.Tip)
+	if err != nil {
+		return r, gitErr(what, err)
+	}
+	if len(met) > 0 {
+		e.Result = scheduler.Failed
+		return result{event: e, why: conflicts(&trunk.Fate{Conflicts: met})}, nil
+	}
+	if e.Result, err = checkOnto(ctx, g, &next, a.Tip, onto, files, checks, at, v); err != nil ||
+		e.Result != scheduler.Passed {
+		return result{event: e}, err
+	}
+	units := bringsOf(&now, a.Tip)
+	crash.Point("before-wave-commit")
+	hash, made, err := makeCommit(ctx, g, at, v, gitops.Wave{Message: g.tools.Redact.Text(w.Message()), Tree: onto,
+		On: head, Began: c.Links[0].Head, Files: files})
+	if err != nil {
+		return r, gitErr(what, err)
+	}
+	if made.Empty && (len(units) == 0 || head == "") {
+		return result{event: e}, nil
+	}
+	tree, err := g.repo.CommitTree(hash)
+	if err != nil {
+		return r, gitErr(what, err)
+	}
+	under, met, err := c.Under(gctx, onto, tree)
+	if err == nil && len(met) > 0 {
+		err = &gitops.RefusedError{Reason: conflicts(&trunk.Fate{Conflicts: met})}
+	}
+	if err == nil {
+		err = g.repo.SetRef(gctx, g.last(), hash, "descartes: made")
+	}
+	if err != nil {
+		return r, gitErr(what, err)
+	}
+	if !made.Empty {
+		if err := next.advance(gctx, g, head, hash, false, v); err != nil {
+			// another run or program committed meanwhile
+			if now, herr := next.head(gctx, g); herr == nil && now != head && now != hash {
+				e.Result = scheduler.Moved
+				return result{event: e}, nil
+			}
+			return r, gitErr(what, err)
+		}
+	}
+	crash.Point("wave-committed")
+	if err := c.Committed(gctx, hash, under, units); err != nil {
+		return r, gitErr(what, err)
+	}
+	e.Aside = a.Aside || next.branch != now.branch
+	r = result{event: e, now: &next}
+	if made.Empty {
+		return r, nil
+	}
+	line := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: a.Wave, Of: len(made.Paths)},
+		Commit: hash, Tree: string(tree), Tasks: units, Message: w.Line()}
+	if w.PerTask && len(units) == 1 {
+		line.Task = units[0]
+	}
+	r.lines = append(r.lines, line)
+	return r, v.note(made.Notes...)
+}
+
+// base is the commit that the next one has as its parent. The branch aside begins at the last commit of the branch that
+// the trunk has.
+func (s *standing) base(ctx context.Context, g *ground, aside bool) (string, error) {
+	if !aside {
+		return s.head(ctx, g)
+	}
+	at, err := g.repo.RefCommit(g.aside())
+	if err != nil || at == "" || at == s.chain.On || g.repo.LeadsTo(ctx, s.chain.On, at) {
+		return s.chain.On, err
+	}
+	name := trunk.ShortRef(g.aside())
+	return "", gitErr("commit", &gitops.RefusedError{Reason: "the branch " + name +
+		", where the commits would go, has commits that they lack",
+		Hint: "git branch -m " + name + " ANOTHER-NAME, then resume the run"})
+}
+
+// checkOnto checks what a commit would have, if nobody did: some of the branch's own commits came in after the entry
+// that is committed.
+func checkOnto(ctx context.Context, g *ground, s *standing, tip int, onto gitops.Tree, files map[string][]byte,
+	checks []attempt.Command, at *tree, v voice) (scheduler.Result, error) {
+	link := s.chain.UpTo(tip)
+	if onto == link.Tree || onto == s.chain.Tree {
+		return scheduler.Passed, nil
+	}
+	changed, err := g.repo.Changed(ctx, link.Tree, onto)
+	if err != nil {
+		return "", gitErr("look at what is committed", err)
+	}
+	if !slices.ContainsFunc(changed, func(c gitops.Change) bool { _, list := files[c.Path]; return !list }) {
+		return scheduler.Passed, nil
+	}
+	x := exam{at: at, base: onto, tree: onto, head: link.Head, when: verify.AtMerge,
+		label: "integration of what was committed meanwhile", log: g.home.NamedLog(g.id, "integration"), quiet: true}
+	ran, err := x.run(ctx, g, checks, false, v)
+	_, first, cut := failed(ran)
+	switch {
+	case err != nil:
+		return "", err
+	case cut:
+		return scheduler.Cut, nil
+	case first != nil:
+		return scheduler.Failed, nil
+	}
+	return scheduler.Passed, nil
+}
+
+// makeCommit makes a commit that no ref names yet. Where the git program makes it, with hooks and signing, a check tree
+// has the files.
+func makeCommit(ctx context.Context, g *ground, at *tree, v voice, w gitops.Wave) (hash string, c gitops.Commit,
+	err error) {
+	repo := g.repo
+	if repo.ByGit() != "" {
+		gctx := context.WithoutCancel(ctx)
+		if err := at.open(gctx, g, v); err != nil {
+			return "", c, err
+		}
+		base, err := repo.CommitTree(w.On)
+		if err != nil {
+			return "", c, err
+		}
+		if _, err := at.slot.Prepare(gctx, workspace.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
+			return "", c, err
+		}
+		repo = at.slot.Repo()
+	}
+	if c, err = repo.CommitWave(ctx, w); err != nil {
+		return "", c, err
+	}
+	if c.Empty {
+		return w.On, c, nil
+	}
+	return c.Hash, c, nil
+}
+
+// advance moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, the
+// branch aside is the run's from then on. again says that an earlier call was cut short.
+func (s *standing) advance(ctx context.Context, g *ground, from, to string, again bool, v voice) error {
+	if s.branch == g.aside() { // it may be to be made
+		if at, err := g.repo.RefCommit(s.branch); err != nil {
+			return err
+		} else if at == "" {
+			return g.repo.MoveRef(ctx, s.branch, "", to, "descartes: commits that the files cannot follow")
+		} else if at != from && g.repo.LeadsTo(ctx, from, at) {
+			from = at
+		}
+	}
+	var f trunk.Followed
+	err := g.inTree(ctx, v, func() (err error) {
+		f, err = s.to(g).Follow(ctx, g.repo, from, to, again)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(f.Left) > 0 {
+		s.branch = f.Ref
+		name := trunk.ShortRef(f.Ref)
+		return v.note(fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s",
+			gitops.Reasons(f.Left), trunk.OnBranch(name, g.repo.Merging(ctx, name))))
+	}
+	if !f.Behind || s.away || s.branch == g.aside() || g.config.Git.Branch != "" || g.config.Git.CreateBranch {
+		return nil
+	}
+	s.away = true
+	return v.note(trunk.ShortRef(s.branch) +
+		" is not checked out any more: the commits of this run go there, and your files stay as they are")
+}
+
+// cutTrunk ends the trunk before what a person took out of the branch.
+func cutTrunk(ctx context.Context, g *ground, now standing, a scheduler.CutTrunk, _ voice) (r result, err error) {
+	ctx = context.WithoutCancel(ctx)
+	next := now
+	next.chain = now.chain.Clone()
+	if err := next.chain.Cut(ctx, a.Tip); err != nil {
+		return r, gitErr("go back to what the branch has", err)
+	}
+	news, err := next.news(ctx, g)
+	if err != nil {
+		return r, err
+	}
+	return result{now: &next, event: scheduler.Rewound{Chain: entriesOf(&next.chain), In: next.chain.In(),
+		Branch: news.foreign, Wave: news.wave, Open: a.Open}}, nil
+}
