@@ -90,11 +90,17 @@ func (t *trunkState) read(ctx context.Context, g *ground, b begins) error {
 func (s *standing) plan(ctx context.Context, g *ground, done func(string) bool, v voice) error {
 	last, err := trunk.LeftBy(ctx, g.repo, s.branch, g.tag, done)
 	if err == nil && last != nil {
-		last.Ref, last.Now = s.chain.Ref, s.chain.Now
-		if s.chain = *last; s.chain.Saved {
-			s.chain.Saved = false
+		last.Ref, last.Now, last.Saved = s.chain.Ref, s.chain.Now, false
+		at, err := g.repo.RefCommit(s.branch)
+		if err == nil && at == "" { // it is to be made
+			if at, err = trunk.TipOf(ctx, g.repo, s.branch); err == nil && at != "" {
+				err = g.repo.MoveRef(ctx, s.branch, "", at, "descartes: made")
+			}
 		}
-		err = s.chain.GoOn(ctx, g.id)
+		if err == nil {
+			s.chain = *last
+			err = s.chain.GoOn(ctx, g.id)
+		}
 		return wrapped("begin where the last run ended", err)
 	}
 	if err != nil {

@@ -26,6 +26,10 @@ func (s *standing) to(g *ground) trunk.Branch { return trunk.Branch{Ref: s.branc
 
 // head is the commit of the branch.
 func (s *standing) head(ctx context.Context, g *ground) (string, error) {
+	if !s.chain.Saved { // the branch may be to be made
+		head, err := trunk.TipOf(ctx, g.repo, s.branch)
+		return head, wrapped("read the branch", err)
+	}
 	head, err := s.to(g).Head(ctx, g.repo, s.chain.On)
 	if err != nil {
 		return "", gitErr("read the branch", err)
