@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"descartes/tasks"
-
-	"github.com/dominikbraun/graph"
 )
 
 // layered makes n tasks in layers of 100, each with three dependencies in the layer before.
@@ -49,26 +47,6 @@ func BenchmarkNew(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkLibrary is the graph of BenchmarkNew/10000 alone, in the store and the maps of the library.
-func BenchmarkLibrary(b *testing.B) {
-	list := layered(10_000)
-	for b.Loop() {
-		g := graph.New(graph.StringHash, graph.Directed())
-		for i := range list {
-			must(g.AddVertex(list[i].ID))
-		}
-		for i := range list {
-			for _, on := range list[i].DependsOn {
-				must(g.AddEdge(on, list[i].ID))
-			}
-		}
-		_, err := g.PredecessorMap()
-		must(err)
-		_, err = g.AdjacencyMap()
-		must(err)
 	}
 }
 

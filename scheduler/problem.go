@@ -8,6 +8,8 @@ import (
 
 	"descartes/internal/oneline"
 	"descartes/tasks"
+
+	"github.com/dominikbraun/graph"
 )
 
 // Problem is something wrong with a list. The rest of the list runs all the same.
@@ -105,39 +107,16 @@ type cycle struct {
 
 // findCycles marks the leaves on cycles and names each cycle.
 func (g *Graph) findCycles() {
-	knots := g.knots()
+	knots, err := graph.StronglyConnectedComponents(g.lib)
+	must(err)
+	knots = slices.DeleteFunc(knots, func(knot []int) bool { return len(knot) == 1 })
+	for _, knot := range knots {
+		slices.SortFunc(knot, g.compare)
+	}
 	slices.SortFunc(knots, func(a, b []int) int { return g.compare(a[0], b[0]) })
 	for _, knot := range knots {
 		g.nameCycle(knot)
 	}
-}
-
-// knots returns the vertices that lead to each other, each knot in order, of those that have no place in the order of
-// the graph.
-func (g *Graph) knots() (knots [][]int) {
-	over := make([]bool, len(g.nodes))
-	for _, v := range g.sorted {
-		over[v] = true
-	}
-	for v := 1; v < len(g.nodes); v++ {
-		if over[v] {
-			continue
-		}
-		after := map[int]bool{}
-		walk(v, g.succ, func(k int) (found, on bool) {
-			after[k] = !over[k]
-			return false, after[k]
-		})
-		knot := walk(v, g.pred, func(k int) (found, on bool) { return after[k], after[k] })
-		for _, k := range knot {
-			over[k] = true
-		}
-		if over[v] = true; len(knot) > 1 {
-			slices.SortFunc(knot, g.compare)
-			knots = append(knots, knot)
-		}
-	}
-	return knots
 }
 
 // compare orders the vertices of tasks by what they stand for, so that names do not depend on the order of the input.

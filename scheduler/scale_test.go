@@ -92,8 +92,7 @@ func BenchmarkShapes(b *testing.B) {
 	}
 }
 
-// Hundreds of tasks with hundreds of causes each are no trouble, and a knot of a thousand takes no library's copies of
-// its edges.
+// Hundreds of tasks with hundreds of causes each are no trouble, nor is a knot in which each task depends on all others.
 func TestDenseGraphs(t *testing.T) {
 	t.Parallel()
 	var list []tasks.Task
