@@ -15,7 +15,7 @@ test check: export CGO_ENABLED := 0
 # What make snapshot runs where goreleaser is not installed.
 GORELEASER := v2.16.0
 
-.PHONY: build demo test check bench descartes-fleet test-crash test-sim test-nights test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
+.PHONY: build demo test check bench descartes-fleet test-crash test-sim test-nights test-agents test-browser test-fleet docs man notices recording screenshots vendor-htmx fuzz snapshot install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -80,6 +80,16 @@ docs: ## renew what docs/ has from the code: commands, settings, exit codes, rul
 man: ## write the manual pages to build/man
 	rm -rf build/man
 	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}" go test -count=1 ./cmd/descartes -run '^TestMan$$' -man $(CURDIR)/build/man
+
+# Of the modules that either program links on any system, of Go itself, and of the page's scripts (0BSD, in assets/VENDORED.md).
+notices: ## write the licences of what is linked to build/NOTICES
+	@mkdir -p build
+	@for system in linux $(SYSTEMS); do GOOS=$${system%/*} go list -deps -tags fleet -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/descartes || exit 1; done | \
+	sort -u | { cat; echo "Go $$(go env GOVERSION) $$(go env GOROOT)"; } | while read -r module version dir; do \
+		printf '%s %s\n\n' "$$module" "$$version"; \
+		files="$$(find "$$dir/" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | sort)"; \
+		if test -n "$$files"; then cat $$files; else echo "No licence in the module: see https://$$module"; fi; \
+		printf '\n%s\n\n' ------------------------------------------------------------------------; done >build/NOTICES
 
 recording: ## record the demo at a terminal for README: docs/images/demo.svg (Linux)
 	go test -count=1 ./cmd/descartes -run '^TestDemoPicture$$' -recording $(CURDIR)/docs/images/demo.svg

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-shellwords"
 	"gopkg.in/yaml.v3"
+	"mvdan.cc/sh/v3/syntax"
 
 	"descartes/agent"
 	"descartes/internal/lazyregexp"
@@ -340,22 +340,47 @@ func (c *Config) setBackends(rows map[string]row) error {
 	return nil
 }
 
-// SplitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil; an error is an
-// *Error.
-func SplitCommand(setting, line string) ([]string, error) {
+// SplitCommand splits a command line as a shell would, and expands nothing in it: $HOME stays as it is typed. A blank one
+// is nil; an error is an *Error.
+func SplitCommand(setting, line string) (words []string, err error) {
 	if strings.TrimSpace(line) == "" {
 		return nil, nil
 	}
-	p := shellwords.NewParser()
-	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
-	words, err := p.Parse(line)
-	if err != nil {
+	for word, wrong := range syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).WordsSeq(strings.NewReader(line)) {
+		if err = wrong; err == nil {
+			words = append(words, unquote(line, word.Parts, false))
+		}
+	}
+	switch {
+	case errors.As(err, new(syntax.ParseError)) && !strings.HasSuffix(err.Error(), "is not a valid word"):
 		return nil, Wrong("quote it as for a shell; for pipes and variables use "+setting+" \"sh -c '...'\"",
 			"%s %q: %w", setting, line, err)
-	}
-	if p.Position >= 0 || len(words) == 0 {
+	case err != nil || len(words) == 0:
 		return nil, Wrong("for pipes and variables use "+setting+" \"sh -c '...'\"",
 			"%s %q: give one program with its arguments", setting, line)
 	}
 	return words, nil
+}
+
+// unquote is the text of a word, or of what stands in double quotes.
+func unquote(line string, parts []syntax.WordPart, quoted bool) string {
+	var text strings.Builder
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			for i := 0; i < len(p.Value); i++ {
+				if next := p.Value[i+1:]; p.Value[i] == '\\' && next != "" && (!quoted || strings.ContainsRune("$`\"\\", rune(next[0]))) {
+					i++
+				}
+				text.WriteByte(p.Value[i])
+			}
+		case *syntax.SglQuoted:
+			text.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			text.WriteString(unquote(line, p.Parts, true))
+		default:
+			text.WriteString(line[part.Pos().Offset():part.End().Offset()])
+		}
+	}
+	return text.String()
 }

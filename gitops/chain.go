@@ -101,6 +101,13 @@ type ChainLink struct {
 	When     time.Time // of the committer
 }
 
+// read reads its message.
+func (c ChainLink) read() ChainLink {
+	c.Subject, _, _ = strings.Cut(c.Message, "\n")
+	c.Trailers = trailers(c.Message)
+	return c
+}
+
 // Parent is its first parent, "" for none.
 func (c *ChainLink) Parent() string { return first(c.Parents) }
 

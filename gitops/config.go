@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
 // settings are what git sees in this working tree, as git itself lists it: the last word on each key, section and key
@@ -56,6 +59,10 @@ func (s settings) is(key string, unset bool) bool {
 
 // person is who a commit names.
 type person struct{ name, email string }
+
+func (p person) at(when time.Time) object.Signature {
+	return object.Signature{Name: p.name, Email: p.email, When: when}
+}
 
 // fallbackPerson signs what is kept where git knows nobody: nothing an agent made is lost for want of a name.
 var fallbackPerson = person{"descartes", "descartes@localhost"}

@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"descartes/internal/crash"
@@ -138,33 +138,46 @@ func (o *objects) close() {
 	o.stop()
 }
 
-// commit reads a commit.
+// commit reads a commit, which go-git decodes; those of SHA-256, which it does not know, git itself.
 func (o *objects) commit(hash string) (c ChainLink, err error) {
 	b, err := o.readAs(hash, "commit")
 	if err != nil {
 		return c, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
 	}
-	head, message, _ := strings.Cut(string(b), "\n\n")
-	subject, _, _ := strings.Cut(message, "\n")
-	c = ChainLink{Hash: hash, Subject: subject, Message: message, Trailers: trailers(message)}
-	for line := range strings.Lines(head) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		switch key {
-		case "tree":
-			c.Tree = Tree(value)
-		case "parent":
-			c.Parents = append(c.Parents, value)
-		case "committer":
-			_, date, _ := strings.Cut(value, "> ")
-			seconds, _, _ := strings.Cut(date, " ")
-			n, _ := strconv.ParseInt(seconds, 10, 64)
-			c.When = time.Unix(n, 0)
-		}
+	if len(hash) == 64 {
+		return o.commitByGit(hash)
 	}
-	if c.Tree == "" {
-		return c, fmt.Errorf("read commit %s: it names no tree", shortHash(hash))
+	raw := &plumbing.MemoryObject{}
+	raw.SetType(plumbing.CommitObject)
+	var decoded object.Commit
+	if _, err = raw.Write(b); err == nil {
+		err = decoded.Decode(raw)
 	}
-	return c, nil
+	if err != nil {
+		return c, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+	}
+	c = ChainLink{Hash: hash, Tree: Tree(decoded.TreeHash.String()), Message: decoded.Message,
+		When: decoded.Committer.When}
+	for _, p := range decoded.ParentHashes {
+		c.Parents = append(c.Parents, p.String())
+	}
+	return c.read(), nil
+}
+
+func (o *objects) commitByGit(hash string) (c ChainLink, err error) {
+	b, err := o.git.run(context.Background(), gitCall{args: []string{"log", "-1", "--no-show-signature",
+		"--encoding=UTF-8", "--format=tformat:%T%x00%P%x00%ct%x00%B", hash}})
+	if err != nil {
+		return c, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+	}
+	parts := strings.SplitN(string(b), "\x00", 4)
+	if len(parts) < 4 {
+		return c, fmt.Errorf("read commit %s: git log says %q", shortHash(hash), b)
+	}
+	seconds, err := strconv.ParseInt(parts[2], 10, 64)
+	c = ChainLink{Hash: hash, Tree: Tree(parts[0]), Parents: strings.Fields(parts[1]), When: time.Unix(seconds, 0),
+		Message: strings.TrimSuffix(parts[3], "\n")}
+	return c.read(), err
 }
 
 // has reports whether an object is there, now: the cat-file that runs may still see a pack that git gc has removed.
@@ -173,24 +186,35 @@ func (r *Repo) has(ctx context.Context, id string) bool {
 	return err == nil
 }
 
-// put stores an object, on disk, and returns its name: through go-git, which knows neither SHA-256 nor shared
-// repositories, or git.
+// byGitAlone reports whether go-git's storage will not do: it knows neither SHA-256 nor shared repositories.
+func (r *Repo) byGitAlone() bool {
+	return len(r.cli.zero) == 64 || r.set["core.sharedrepository"] != ""
+}
+
+// put stores an object, on disk, and returns its name.
 func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error) {
-	if len(r.cli.zero) == 64 || r.set["core.sharedrepository"] != "" {
+	if r.byGitAlone() {
 		return r.cli.feed(context.WithoutCancel(ctx), data, "hash-object", "-w", "-t", kind, "--stdin")
 	}
 	of, err := plumbing.ParseObjectType(kind)
 	if err != nil {
 		return "", err
 	}
+	return r.store(func(made plumbing.EncodedObject) error {
+		made.SetType(of)
+		w, err := made.Writer()
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	})
+}
+
+// store has go-git store what encode makes, on disk.
+func (r *Repo) store(encode func(plumbing.EncodedObject) error) (string, error) {
 	store := filesystem.NewStorage(osfs.New(r.l.commonDir), cache.NewObjectLRU(cache.MiByte))
 	made := store.NewEncodedObject()
-	made.SetType(of)
-	w, err := made.Writer()
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err != nil {
+	if err := encode(made); err != nil {
 		return "", err
 	}
 	hash, err := store.SetEncodedObject(made)
@@ -207,21 +231,36 @@ func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error
 
 // putCommit stores a commit.
 func (r *Repo) putCommit(ctx context.Context, author, committer person, tree Tree, parents []string, message string,
-	when time.Time) (string, error) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "tree %s\n", tree)
-	for _, p := range parents {
-		fmt.Fprintf(&b, "parent %s\n", p)
+	when time.Time) (id string, err error) {
+	message = strings.ToValidUTF8(strings.TrimSuffix(strings.ReplaceAll(message, "\x00", ""), "\n"), "\uFFFD") + "\n"
+	if r.byGitAlone() {
+		id, err = r.commitTree(ctx, author, committer, tree, parents, message, when)
+	} else {
+		c := object.Commit{Author: author.at(when), Committer: committer.at(when), Message: message,
+			TreeHash: plumbing.NewHash(string(tree))}
+		for _, p := range parents {
+			c.ParentHashes = append(c.ParentHashes, plumbing.NewHash(p))
+		}
+		id, err = r.store(c.Encode)
 	}
-	at := fmt.Sprintf("%d %s", when.Unix(), when.Format("-0700"))
-	fmt.Fprintf(&b, "author %s <%s> %s\ncommitter %s <%s> %s\n\n%s\n", author.name, author.email, at, committer.name,
-		committer.email, at,
-		strings.ToValidUTF8(strings.TrimSuffix(strings.ReplaceAll(message, "\x00", ""), "\n"), "\uFFFD"))
-	id, err := r.put(ctx, "commit", b.Bytes())
 	if err == nil {
 		crash.Point("git: object written")
 	}
 	return id, err
+}
+
+func (r *Repo) commitTree(ctx context.Context, author, committer person, tree Tree, parents []string, message string,
+	when time.Time) (string, error) {
+	args := []string{"commit-tree", string(tree)}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	at := fmt.Sprintf("@%d %s", when.Unix(), when.Format("-0700"))
+	b, err := r.cli.run(context.WithoutCancel(ctx), gitCall{options: []string{"-c", "i18n.commitEncoding=UTF-8"},
+		args: args, stdin: []byte(message), env: []string{
+			"GIT_AUTHOR_NAME=" + author.name, "GIT_AUTHOR_EMAIL=" + author.email, "GIT_AUTHOR_DATE=" + at,
+			"GIT_COMMITTER_NAME=" + committer.name, "GIT_COMMITTER_EMAIL=" + committer.email, "GIT_COMMITTER_DATE=" + at}})
+	return strings.TrimSpace(string(b)), err
 }
 
 // isID reports whether a text is the name of an object.
