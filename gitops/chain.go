@@ -119,12 +119,33 @@ func (c *ChainLink) Wave() string {
 	return first(c.Trailers["Descartes-Loop"])
 }
 
-const taskKey = "Descartes-Task"
+const (
+	taskKey = "Descartes-Task"
+	listKey = "Descartes-List"
+)
 
-// Named is a task that a commit names.
+// Named is a task that a commit names, or without a task a list of this repository.
 type Named struct {
 	Tag  string // "" in commits of earlier versions: it is that of their loop
+	List string // the list's path from the top, "" where the tag alone finds it there
 	Task string
+}
+
+// Key tells its list from all others of the repository: two folders may each have a list of one tag. No tag has a
+// colon.
+func (n Named) Key() string {
+	if n.List == "" {
+		return oneline.Text(n.Tag)
+	}
+	return oneline.Text(n.Tag) + ":/" + oneline.Text(n.List)
+}
+
+// Place is the line of a commit's message that says where its list is, "" where the tag says it.
+func (n Named) Place() string {
+	if n.List == "" {
+		return ""
+	}
+	return listKey + ": " + oneline.Text(n.List) + "\n"
 }
 
 // idParts keep a slash in an id apart from the one before it.
@@ -138,7 +159,7 @@ func (n Named) Trailer() string {
 // Tasks are those that its trailers name.
 func (c *ChainLink) Tasks() (list []Named) {
 	for _, value := range c.Trailers[taskKey] {
-		n := Named{Task: value}
+		n := Named{List: first(c.Trailers[listKey]), Task: value}
 		if at := strings.LastIndexByte(value, '/'); at >= 0 {
 			n.Tag, n.Task = value[:at], value[at+1:]
 			if id, err := url.PathUnescape(n.Task); err == nil {

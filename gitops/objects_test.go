@@ -182,8 +182,9 @@ func TestNamedAgain(t *testing.T) {
 // A trailer names a task whole, with its tag: no other tag's, whatever slashes the two have.
 func TestNamedTasks(t *testing.T) {
 	t.Parallel()
-	for _, n := range []Named{{"x", "1"}, {"x", "12"}, {"a", "b/1"}, {"a/b", "1"}, {"x", "50%"}, {"x", "%2F"}, {"é f", "a b"}} {
-		c := ChainLink{Trailers: trailers("subject\n\n" + n.Trailer() + "\n")}
+	for _, n := range []Named{{"x", "", "1"}, {"x", "", "12"}, {"a", "", "b/1"}, {"a/b", "", "1"}, {"x", "", "50%"},
+		{"x", "", "%2F"}, {"é f", "", "a b"}, {"a", "more/plan.md", "1"}} {
+		c := ChainLink{Trailers: trailers("subject\n\n" + n.Trailer() + "\n" + n.Place())}
 		if got := c.Tasks(); len(got) != 1 || got[0] != n {
 			t.Errorf("%q: got %v", n.Trailer(), got)
 		}

@@ -215,6 +215,14 @@ func (r *Run) Name() string {
 	return r.Options.Name
 }
 
+// list names the tag's list in a repository, or it is the name of the loop.
+func (r *Run) list(repo *gitops.Repo) string {
+	if r.Tag == nil {
+		return r.Name()
+	}
+	return source.ListOf(r.Tag.File, repo.Root()).Key()
+}
+
 // resumes reports whether the run goes on where another stopped.
 func (r *Run) resumes() bool { return r.Options.Resume != "" }
 
@@ -660,7 +668,7 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		if r.Tag != nil {
 			done = func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done }
 		}
-		if err := trunk.CanBegin(ctx, r.Repo, ref, r.Name(), done); err != nil {
+		if err := trunk.CanBegin(ctx, r.Repo, ref, r.list(r.Repo), done); err != nil {
 			return err
 		}
 		if err := r.onOther(ctx, ref); err != nil {
@@ -687,7 +695,7 @@ func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref 
 			commits = append(commits, h.WaveCommits...)
 		}
 	}
-	ref, done, err = trunk.Other(ctx, repo, branch, r.Name(), commits)
+	ref, done, err = trunk.Other(ctx, repo, branch, r.list(repo), commits)
 	done = slices.DeleteFunc(done, func(id string) bool { return r.Tag.Graph.Status(id) != tasks.Done })
 	if len(done) == 0 || trunk.ShortRef(ref) == r.Config.Git.Branch {
 		ref = ""
@@ -698,11 +706,30 @@ func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref 
 // onOther refuses a start on a branch that lacks what is done on another one: later tasks would begin without it.
 func (r *Run) onOther(ctx context.Context, branch string) error {
 	name, done, err := r.other(ctx, r.Repo, branch)
+	if err == nil && name == "" && r.Tag != nil {
+		return r.looseOnOther(ctx, branch)
+	}
 	if err != nil || name == "" {
 		return err
 	}
 	return config.Wrong(fmt.Sprintf("%s brings it here; --branch %s goes on there", r.Repo.Merging(ctx, name), name),
 		"the work on %s is done on the branch %s, and %s lacks it", oneline.List(done), name,
+		cmp.Or(trunk.ShortRef(branch), "HEAD"))
+}
+
+// looseOnOther refuses a start on a branch that lacks what a run here verified for another one and did not commit.
+func (r *Run) looseOnOther(ctx context.Context, branch string) error {
+	ref, done, err := trunk.LeftOn(ctx, r.Repo, branch, r.list(r.Repo),
+		func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done },
+		func(run string) bool {
+			_, err := os.Stat(store.NewHome(r.Root).Run(run))
+			return err == nil
+		})
+	if err != nil || ref == "" {
+		return err
+	}
+	return config.Wrong(r.Repo.Merging(ctx, ref)+", then start again; or go on at the branch that it is for",
+		"%s, which is for another branch, and %s lacks it", trunk.KeptAs(done, ref),
 		cmp.Or(trunk.ShortRef(branch), "HEAD"))
 }
 
@@ -800,8 +827,8 @@ func (r *Run) pushBranch(ctx context.Context) error {
 			return err
 		}
 	}
-	p := trunk.Pushing{Branch: ref, Tag: r.Name()}
-	loops, err := store.NewHome(r.Root).Of(p.Tag)
+	p := trunk.Pushing{Branch: ref, Trunk: store.TagTrunkRef(r.list(r.Repo), ref)}
+	loops, err := store.NewHome(r.Root).Of(r.Name())
 	if err != nil {
 		return err
 	}
@@ -853,7 +880,11 @@ func (r *Run) otherBranches(ctx context.Context, branch, remote string, loops []
 		if err := cmp.Or(err, lerr); err != nil {
 			return nil, err
 		}
-		refs = append(refs, h.Branch, trunk.AsideOf(r.Name()))
+		aside, err := trunk.AsideFor(ctx, r.Repo, branch, r.list(r.Repo))
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, h.Branch, aside)
 	}
 	on, err := r.Repo.RefCommit(branch)
 	if err != nil {
@@ -929,7 +960,7 @@ func (r *Run) hear(ctx context.Context) {
 	if r.Tag == nil || r.Repo == nil {
 		return
 	}
-	at, err := r.Repo.RefCommit(store.SaidRef(r.Name()))
+	at, err := r.Repo.RefCommit(store.SaidRef(r.list(r.Repo)))
 	if err == nil {
 		var there, here store.Said
 		if there, err = trunk.ReadSaid(ctx, r.Repo, at); err == nil {
@@ -945,12 +976,13 @@ func (r *Run) hear(ctx context.Context) {
 
 // sayings are what is said about the tag's tasks.
 func (r *Run) sayings() trunk.Sayings {
-	return trunk.Sayings{Repo: r.Repo, Home: store.NewHome(r.Root), FS: atomicfile.OS(), Tag: r.Name(), Now: gitops.Now}
+	return trunk.Sayings{Repo: r.Repo, Home: store.NewHome(r.Root), FS: atomicfile.OS(), Tag: r.Name(),
+		List: r.list(r.Repo), Now: gitops.Now}
 }
 
 // fetchSaid takes over what is said about the tag's tasks at a remote.
 func (r *Run) fetchSaid(ctx context.Context, remote string) error {
-	ref := store.SaidRef(r.Name())
+	ref := store.SaidRef(r.list(r.Repo))
 	at, err := r.Repo.FetchRef(ctx, remote, ref)
 	if err != nil {
 		return cannotFetch(remote, ref, err)
@@ -963,7 +995,7 @@ func (r *Run) fetchSaid(ctx context.Context, remote string) error {
 
 // fetchTrunk takes over what a run elsewhere verified over the tag and could not commit: it counts as done.
 func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
-	ref := store.TagTrunkRef(r.Name())
+	ref := store.TagTrunkRef(r.list(r.Repo), branch)
 	ours, err := r.Repo.RefCommit(ref)
 	if err != nil || ours != "" { // of a run in this clone, whose list shows what it did
 		return err
@@ -978,7 +1010,7 @@ func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
 	if err := r.Repo.MoveRef(ctx, ref, "", theirs, "descartes: fetched"); err != nil {
 		return err
 	}
-	at, loose, err := trunk.Elsewhere(ctx, r.Repo, branch, r.Name())
+	at, loose, err := trunk.Elsewhere(ctx, r.Repo, branch, r.list(r.Repo))
 	if err != nil || at != ref {
 		return err
 	}

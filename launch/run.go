@@ -234,7 +234,7 @@ func (r *Run) Elsewhere(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	switch ref, loose, err := trunk.Elsewhere(ctx, repo, branch, r.Name()); {
+	switch ref, loose, err := trunk.Elsewhere(ctx, repo, branch, r.list(repo)); {
 	case err == nil && ref == "":
 		name, _, err := r.other(ctx, repo, branch)
 		if err != nil || name == "" {

@@ -105,9 +105,10 @@ func (w *list) takeAnswers() (bool, error) {
 	return true, nil
 }
 
-// sayings are what is said about the tasks of a tag.
-func (l *Loop) sayings(tag string) trunk.Sayings {
-	return trunk.Sayings{Repo: l.tools.Repo, Home: l.home, FS: l.tools.FS, Tag: tag, Now: l.tools.Now}
+// sayings are what is said about the tasks of the list.
+func (l *Loop) sayings() trunk.Sayings {
+	return trunk.Sayings{Repo: l.tools.Repo, Home: l.home, FS: l.tools.FS, Tag: l.list.Tag, List: l.list.Key(),
+		Now: l.tools.Now}
 }
 
 // share keeps what is blocked, and what is asked, with the answers: the next run has it, in any clone. It is slow.
@@ -137,7 +138,7 @@ func (w *tagWork) share(ctx context.Context) error {
 		return true
 	})
 	if err == nil {
-		err = w.run.sayings(w.run.state.Tag).Share(ctx, "")
+		err = w.run.sayings().Share(ctx, "")
 	}
 	if err != nil && ctx.Err() == nil {
 		err = w.run.Warn(fmt.Sprintf("what is asked reaches no other clone: %v", err))

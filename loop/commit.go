@@ -139,7 +139,7 @@ func written(l *Loop) map[string][]byte {
 
 // says is what the commit of a wave says that brings the work on some tasks.
 func (w *waves) says(wave scheduler.Wave, units []string) trunk.Wave {
-	says := trunk.Wave{Loop: w.run.state.ID, Tag: w.run.state.Tag, Number: wave.Number, PerTask: w.perTask()}
+	says := trunk.Wave{Loop: w.run.state.ID, Tag: w.run.state.Tag, List: w.run.list.List, Number: wave.Number, PerTask: w.perTask()}
 	for _, id := range units {
 		a := w.run.history.VerifiedBy(id, w.run.tools.Now())
 		says.Brings = append(says.Brings, trunk.Item{ID: id, Title: w.run.job.Title(id),

@@ -148,6 +148,7 @@ func (l *closing) end(out *Outcome, word string, totals journal.Totals) *journal
 type Loop struct {
 	work    *tagWork
 	job     *source.Job
+	list    gitops.Named
 	root    string   // of the project
 	dir     string   // where commands run in it
 	fixed   []string // what attempts may not change

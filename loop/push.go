@@ -32,7 +32,10 @@ func (l *closing) push(out *Outcome) error {
 		}
 		branch = head.Branch
 	}
-	p := trunk.Pushing{Branch: branch, Tag: l.run.state.Tag, Loops: []string{l.run.state.ID}}
+	p := trunk.Pushing{Branch: branch, Loops: []string{l.run.state.ID}}
+	if l.run.trunk != nil {
+		p.Trunk = store.TagTrunkRef(l.run.list.Key(), l.run.trunk.of)
+	}
 	specs := p.Specs(l.run.tools.Repo)
 	remote, err := l.run.tools.Repo.Remote(branch)
 	all := specs
@@ -50,18 +53,11 @@ func (l *closing) push(out *Outcome) error {
 			}
 		}
 		if err == nil {
-			if l.run.trunk != nil && l.run.trunk.merged != "" { // else the next clone would bring it back one day
-				ref := store.TagTrunkRef(l.run.state.Tag)
-				if werr := l.run.tools.Repo.Withdraw(pctx, remote, ref, l.run.trunk.merged); werr != nil {
-					if err := l.run.Warn(fmt.Sprintf(
-						"%s keeps %s, whose work is committed by now: %v; to remove it: git push %s :%s", remote, ref,
-						werr, remote, ref)); err != nil {
-						return err
-					}
-				}
+			if err := l.withdraw(pctx, remote); err != nil {
+				return err
 			}
 			if l.run.job != nil {
-				if serr := l.run.sayings(l.run.state.Tag).Push(pctx, remote); serr != nil {
+				if serr := l.run.sayings().Push(pctx, remote); serr != nil {
 					if err := l.run.Warn(fmt.Sprintf("the work of this run is pushed, what is asked and answered is not: %v",
 						serr)); err != nil {
 						return err
@@ -87,4 +83,23 @@ func (l *closing) push(out *Outcome) error {
 	}
 	out.Unpushed = command
 	return l.run.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))
+}
+
+// withdraw removes from a remote the trunks whose work is committed by now: else the next clone would bring it back one
+// day.
+func (l *closing) withdraw(ctx context.Context, remote string) error {
+	if l.run.trunk == nil {
+		return nil
+	}
+	for _, ref := range l.run.trunk.merged {
+		err := l.run.tools.Repo.Withdraw(ctx, remote, ref.Name, ref.Hash)
+		if err == nil {
+			continue
+		}
+		if err := l.run.Warn(fmt.Sprintf("%s keeps %s, whose work is committed by now: %v; to remove it: git push %s :%s",
+			remote, ref.Name, err, remote, ref.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -45,6 +45,7 @@ func (j Tag) begin(l *Loop, opt StartOptions) *tagWork {
 	w.reviews, w.receipts = &reviews{run: l, tag: w, yes: opt.Yes}, &receipts{l, w, map[string]bool{}}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.job, l.root, l.dir, l.config = j.Job, j.Root, j.Root, &j.Config
+	l.list = source.ListOf(j.File, l.tools.Repo.Root())
 	// else statuses are written into the list meanwhile
 	if l.fixed, _ = source.Protected(l.config, l.root, j.File); !l.tools.Here {
 		l.fixed = append(l.fixed, j.File.Path())
@@ -95,7 +96,7 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 	if err := source.Unchanged(j.File); err != nil {
 		return "", err
 	}
-	if err := l.sayings(s.Tag).Share(ctx, ""); err != nil {
+	if err := l.sayings().Share(ctx, ""); err != nil {
 		return "", gitErr("take over the answers", err)
 	}
 	if j.Answers, err = l.home.Answers(s.Tag); err != nil {

@@ -21,7 +21,7 @@ func uncommittedStep(w *world) {
 	w.cfg.Scud.AutoCommitWaves = false
 	w.mustRun(StartOptions{Scope: store.Scope{Step: true}}, journal.StepDone)
 	w.cfg.Scud.AutoCommitWaves = true
-	if w.git("for-each-ref", store.TagTrunkRef("x")) == "" {
+	if w.git("for-each-ref", store.TagTrunkRef("x", "refs/heads/main")) == "" {
 		w.t.Fatal("nothing keeps the step's work")
 	}
 }
@@ -101,9 +101,91 @@ func TestTrunkOfAnotherTree(t *testing.T) {
 	}
 	other.mustRun(StartOptions{}, journal.AllDone)
 	other.works()
-	if w.git("for-each-ref", store.TagTrunkRef("x")) == "" {
+	if w.git("for-each-ref", store.TagTrunkRef("x", "refs/heads/main")) == "" {
 		t.Error("the first tree's work is gone")
 	}
 	w.mustRun(StartOptions{}, journal.AllDone)
 	w.works()
+}
+
+// beside returns a world in another folder of the same repository, whose agents write who made a file.
+func (w *world) beside(dir, who string) *world {
+	other := &world{t: w.t, dir: dir, pool: w.t.TempDir(), fs: atomicfile.OS(), now: gitops.Now, protect: w.protect,
+		cfg: w.cfg, check: w.check}
+	other.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		other.write(who+"-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
+		return agent.Result{End: agent.Finished, Complete: true}
+	}
+	return other
+}
+
+// Runs over two lists, or to two branches, go on from their own work alone, whatever their tags are called.
+func TestTrunksApart(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(w *world) (one, two *world){
+		"working trees": func(w *world) (one, two *world) {
+			dir := t.TempDir() + "/other"
+			w.git("worktree", "add", "-q", "-b", "said", dir) // a name that a ref of ours has too
+			return w.beside(w.dir, "one"), w.beside(dir, "two")
+		},
+		"lists of a project": func(w *world) (one, two *world) {
+			w.write("more/list.json", chainOfThree)
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "another list")
+			one, two = w.beside(w.dir, "one"), w.beside(w.dir, "two")
+			two.cfg.Scud.TasksFile = "more/list.json"
+			return one, two
+		},
+	}
+	for name, lists := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, chainOfThree)
+			one, two := lists(w)
+			list := two.cfg.Scud.TasksFile
+			for _, each := range []*world{one, two} {
+				each.cfg.Scud.AutoCommitWaves = false
+				each.mustRun(StartOptions{Scope: store.Scope{Step: true}}, journal.StepDone)
+				each.cfg.Scud.AutoCommitWaves = true
+			}
+			for _, each := range []*world{one, two} {
+				each.mustRun(StartOptions{}, journal.AllDone)
+			}
+			for who, each := range map[string]*world{"one": one, "two": two} {
+				for _, id := range []string{"1", "2", "3"} {
+					each.git("cat-file", "-e", "HEAD:"+who+"-"+id+".txt")
+				}
+				if got := len(strings.Fields(each.git("log", "--format=%(trailers:key=Descartes-List,valueonly)"))); got > 0 != (list != "") {
+					t.Errorf("%s: %d commits name their list", who, got)
+				}
+			}
+			if list == "" {
+				if files := one.git("ls-tree", "--name-only", "HEAD"); strings.Contains(files, "two-") {
+					t.Errorf("one has the other's work: %s", files)
+				}
+			}
+			if left := w.git("for-each-ref", store.TagRefs); left != "" {
+				t.Errorf("trunks are left that no run goes on from: %s", left)
+			}
+		})
+	}
+}
+
+// Commits that went aside are taken up by the next run over the same list and branch, and by no other.
+func TestAsideOfAnotherBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, chainOfThree)
+	dir := t.TempDir() + "/other"
+	w.git("worktree", "add", "-q", "-b", "other", dir)
+	one, two := w.beside(w.dir, "one"), w.beside(dir, "two")
+	two.write("two-1.txt", "the user's\n")
+	two.mustRun(StartOptions{}, journal.AllDone)
+	one.write("one-1.txt", "the user's\n")
+	one.mustRun(StartOptions{}, journal.AllDone)
+	for branch, has := range map[string]string{"descartes/x": "two", "descartes/x-main": "one"} {
+		w.git("cat-file", "-e", branch+":"+has+"-3.txt")
+		if files := w.git("ls-tree", "--name-only", branch); strings.Contains(files, map[string]string{"one": "two-", "two": "one-"}[has]) {
+			t.Errorf("%s has both: %s", branch, files)
+		}
+	}
 }

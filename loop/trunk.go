@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
@@ -29,8 +28,12 @@ type mainline struct {
 	branch string // ref that receives the commits; its files follow if it is checked out; "" for a detached HEAD
 	away   bool   // it was reported that the branch is no longer checked out
 
-	merged string // where the last run's trunk was, which a branch has now
-	halted bool   // a person has to look at the branch before anything is committed
+	of    string // the branch that the run began at
+	aside string // ref for commits that the user's own tree cannot follow
+	other string // takes its place where others' commits are there
+
+	merged []gitops.Ref // the trunks of earlier runs, whose work the branch has now
+	halted bool         // a person has to look at the branch before anything is committed
 
 	proofs *proofs
 
@@ -71,14 +74,16 @@ func newMainline(ctx context.Context, l *Loop, pool *workspace.Pool) (t *mainlin
 			return nil, err
 		}
 	}
+	t.of = t.branch
 	found, err := t.Read(ctx)
 	if err != nil {
 		return nil, gitErr("read what is verified", err)
 	}
-	if found {
-		if at, err := repo.RefCommit(t.aside()); err == nil && at != "" && at == t.On {
-			t.branch = t.aside()
-		}
+	to, err := trunk.To(ctx, repo, t.of, l.list.Key(), t.On)
+	if err != nil {
+		return nil, gitErr("read what is verified", err)
+	}
+	if t.branch, t.aside, t.other = to.Ref, to.Aside, to.Else; found {
 		return t, nil
 	}
 	if len(l.history.Verified()) > 0 || len(l.history.WaveCommits) > 0 {
@@ -102,7 +107,7 @@ func newMainline(ctx context.Context, l *Loop, pool *workspace.Pool) (t *mainlin
 // goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done
 // and no commit has.
 func (t *mainline) goOn(ctx context.Context) (bool, error) {
-	last, err := trunk.LeftBy(ctx, t.run.tools.Repo, t.branch, t.run.state.Tag, t.done)
+	last, err := trunk.LeftBy(ctx, t.run.tools.Repo, t.branch, t.run.list.Key(), t.done)
 	if err != nil || last == nil {
 		return false, err
 	}
@@ -122,45 +127,25 @@ func (t *mainline) goOn(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has. A ref that is there it
-// removes only where it is this working tree's: else others go on from it.
-func (t *mainline) leaveTrunk(ctx context.Context) error {
-	ref := store.TagTrunkRef(t.run.state.Tag)
-	if !t.Saved {
-		return nil
-	}
-	was, err := t.Repo.RefCommit(ref)
-	switch {
-	case err != nil || was == t.Tip:
-	case len(t.Units) > 0:
-		err = t.Repo.MoveRef(ctx, ref, was, t.Tip, "descartes: the trunk of run "+t.run.state.ID)
-	case was != "" && t.owns(ctx, was):
-		t.merged, err = was, t.run.tools.Repo.DeleteRefs(ctx, ref)
-	}
+// leaveTrunk keeps the trunk for the next run over the list if it has work that the branch lacks.
+func (t *mainline) leaveTrunk(ctx context.Context) (err error) {
+	t.merged, err = t.Leave(ctx, t.run.tools.Repo, t.run.list.Key(), t.of, t.branch == t.aside && t.of != t.aside,
+		func(run string) bool {
+			_, err := os.Stat(t.run.home.Run(run))
+			return err == nil
+		})
 	if err != nil {
 		return gitErr("keep the trunk", err)
 	}
 	return nil
 }
 
-// owns reports whether the run went on from a trunk, or one in this working tree made it.
-func (t *mainline) owns(ctx context.Context, tip string) bool {
-	if t.Repo.LeadsTo(ctx, t.Tip, tip) {
-		return true
-	}
-	refs, err := t.run.tools.Repo.RefsWith(ctx, tip, store.TrunkRef("*"))
-	return err == nil && slices.ContainsFunc(refs, func(ref string) bool {
-		_, err := os.Stat(t.run.home.Run(strings.Split(ref, "/")[2]))
-		return err == nil
-	})
-}
-
 // ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on
 // from these.
 func (t *mainline) ground(ctx context.Context) (on string, err error) {
 	err = t.run.locks.inTree(ctx, func() error {
-		tip, ahead, err := trunk.GroundOf(ctx, t.run.tools.Repo, t.branch, t.aside())
-		if on = tip; err != nil || ahead == "" || t.branch == t.aside() {
+		tip, ahead, err := trunk.GroundOf(ctx, t.run.tools.Repo, t.branch, t.aside)
+		if on = tip; err != nil || ahead == "" || t.branch == t.aside {
 			return err
 		}
 		on = ahead
@@ -188,9 +173,6 @@ func (t *mainline) begin(ctx context.Context) error {
 	}
 	return nil
 }
-
-// aside is the branch for commits that the user's own tree cannot follow.
-func (t *mainline) aside() string { return trunk.AsideOf(cmp.Or(t.run.state.Tag, t.run.state.ID)) }
 
 // head is the commit of the branch.
 func (t *mainline) head(ctx context.Context) (string, error) {
@@ -376,13 +358,13 @@ func (t *mainline) advance(ctx context.Context, tip, commit string, again bool) 
 		return err
 	}
 	if len(f.Left) > 0 {
-		t.branch = f.Ref
+		t.branch, t.aside = f.Ref, f.Ref
 		name := trunk.ShortRef(f.Ref)
 		return t.run.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf(
 			"your working tree cannot follow: %s; the commits of this run are %s", gitops.Reasons(f.Left),
 			trunk.OnBranch(name, repo.Merging(ctx, name)))})
 	}
-	if !f.Behind || t.away || t.branch == t.aside() || t.run.config.Git.Branch != "" || t.run.config.Git.CreateBranch {
+	if !f.Behind || t.away || t.branch == t.aside || t.run.config.Git.Branch != "" || t.run.config.Git.CreateBranch {
 		return nil
 	}
 	t.away = true
@@ -391,7 +373,9 @@ func (t *mainline) advance(ctx context.Context, tip, commit string, again bool) 
 }
 
 // to is the branch that gets the commits.
-func (t *mainline) to() trunk.Branch { return trunk.Branch{Ref: t.branch, Aside: t.aside()} }
+func (t *mainline) to() trunk.Branch {
+	return trunk.Branch{Ref: t.branch, Aside: t.aside, Else: t.other}
+}
 
 // finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is
 // made again. One that the chain has taken in was published, and a rewind took it back.

@@ -89,7 +89,7 @@ func (a *app) answerTask(id string, edit bool, args []string) error {
 	if !ok {
 		return noTask(a.root, file, c, id)
 	}
-	if err := a.hear(file.Tag()); err != nil {
+	if err := a.hear(file); err != nil {
 		return err
 	}
 	open, err := openQuestion(a.home, file, t.ID)
@@ -248,7 +248,7 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 			return nil, err
 		}
 		d.From, d.by = tasks.Blocked, who.Loop
-		return d, a.answer(file.Tag(), said)
+		return d, a.answer(file, said)
 	}
 	t, err := ownTask(a.ctx(), a.home, file, c, t.ID)
 	if err == nil {
@@ -259,7 +259,7 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 	}
 	// The answer first: a task that is pending without it would ask the same again.
 	if err == nil {
-		err = a.answer(file.Tag(), said)
+		err = a.answer(file, said)
 	}
 	if err != nil {
 		return nil, err
@@ -278,16 +278,16 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 	return d, nil
 }
 
-// hear takes over what other clones said about a tag's tasks; share gives them what was said here.
-func (a *app) hear(tag string) error {
+// hear takes over what other clones said about a list's tasks; share gives them what was said here.
+func (a *app) hear(list *tasks.File) error {
 	repo, err := a.repo()
 	if err != nil {
 		return notRepo(err)
 	}
-	if at, err := repo.RefCommit(store.SaidRef(tag)); err != nil || at == "" {
+	if at, err := repo.RefCommit(store.SaidRef(source.ListOf(list, repo.Root()).Key())); err != nil || at == "" {
 		return err
 	}
-	return a.share(tag)
+	return a.share(list)
 }
 
 // notRepo leaves out that there is no repository: then there is nobody to share with.
@@ -298,21 +298,22 @@ func notRepo(err error) error {
 	return err
 }
 
-func (a *app) share(tag string) error {
+func (a *app) share(list *tasks.File) error {
 	repo, err := a.repo()
 	if err != nil {
 		return notRepo(err)
 	}
-	says := trunk.Sayings{Repo: repo, Home: a.home, FS: atomicfile.OS(), Tag: tag, Now: gitops.Now}
+	says := trunk.Sayings{Repo: repo, Home: a.home, FS: atomicfile.OS(), Tag: list.Tag(),
+		List: source.ListOf(list, repo.Root()).Key(), Now: gitops.Now}
 	return says.Share(a.ctx(), "")
 }
 
-// answer keeps what a person said about a task of a tag.
-func (a *app) answer(tag string, said store.Answer) error {
-	if err := a.home.Answer(a.ctx(), atomicfile.OS(), tag, said); err != nil {
+// answer keeps what a person said about a task of a list.
+func (a *app) answer(list *tasks.File, said store.Answer) error {
+	if err := a.home.Answer(a.ctx(), atomicfile.OS(), list.Tag(), said); err != nil {
 		return err
 	}
-	return a.share(tag)
+	return a.share(list)
 }
 
 // answerable says why a task cannot take an answer.
@@ -348,7 +349,7 @@ func (a *app) questions() error {
 		if err != nil {
 			return err
 		}
-		if err := a.hear(b.File.Tag()); err != nil {
+		if err := a.hear(b.File); err != nil {
 			return err
 		}
 		open, err := a.home.Questions(b.File)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"descartes/config"
+	"descartes/gitops"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/tasks/plan"
@@ -40,6 +41,23 @@ func tasksPath(c *config.ScudConfig, root string) string {
 		return c.TasksFile
 	}
 	return filepath.Join(root, c.TasksFile)
+}
+
+// ListOf names a list in a repository, whose top is given: by its tag where that alone finds it there, else by its path
+// too. One that lies elsewhere has the tag alone: no other clone has that path.
+func ListOf(f *tasks.File, top string) gitops.Named {
+	n := gitops.Named{Tag: f.Tag()}
+	rel, err := filepath.Rel(top, f.Target())
+	if err != nil || !filepath.IsLocal(rel) {
+		return n
+	}
+	if own, err := tasks.TagPath(top, n.Tag); err == nil && own == filepath.Join(top, rel) {
+		return n
+	}
+	if usual, err := tasks.Open(top, n.Tag); err != nil || usual.Target() != f.Target() {
+		n.List = filepath.ToSlash(rel)
+	}
+	return n
 }
 
 // otherTags looks up tasks of other tags in their own lists, each read once, and says why a list cannot be read. It

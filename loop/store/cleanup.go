@@ -264,7 +264,7 @@ func keptRefs(ctx context.Context, repo *gitops.Repo) (map[string][]gitops.Ref, 
 	}
 	for _, r := range all {
 		id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
-		if below && !strings.HasPrefix(r.Name, poolRefs) && !strings.HasPrefix(r.Name, tagRefs) {
+		if below && !strings.HasPrefix(r.Name, poolRefs) && !strings.HasPrefix(r.Name, TagRefs) {
 			refs[id] = append(refs[id], r)
 		}
 	}

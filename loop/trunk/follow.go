@@ -13,6 +13,7 @@ import (
 type Branch struct {
 	Ref   string // its files follow if it is checked out; "" for a detached HEAD
 	Aside string // of the branch for commits that the user's files cannot follow
+	Else  string // takes its place where others' commits are there; "" for none
 }
 
 // Followed is what came of moving a branch to a commit.
@@ -38,25 +39,25 @@ func (b Branch) Follow(ctx context.Context, repo *gitops.Repo, tip, commit strin
 		return f, err
 	}
 	if len(f.Left) > 0 {
-		f.Ref = b.Aside
-		return f, b.aside(ctx, repo, commit, f.Left)
+		f.Ref, err = b.aside(ctx, repo, commit, f.Left)
+		return f, err
 	}
 	head, err = repo.Head(ctx)
 	f.Behind = head.Branch != b.Ref
 	return f, err
 }
 
-// aside makes the branch aside, or moves it forward.
-func (b Branch) aside(ctx context.Context, repo *gitops.Repo, commit string, left []gitops.LeftOut) error {
+// aside makes the branch aside, or moves it forward, and returns it.
+func (b Branch) aside(ctx context.Context, repo *gitops.Repo, commit string, left []gitops.LeftOut) (string, error) {
 	if b.Ref == b.Aside {
-		return &gitops.RefusedError{Reason: "the branch " + ShortRef(b.Ref) + " cannot get the commit: " +
+		return b.Ref, &gitops.RefusedError{Reason: "the branch " + ShortRef(b.Ref) + " cannot get the commit: " +
 			gitops.Reasons(left),
 			Hint: "check out another branch, or commit or stash your changes, then resume the run"}
 	}
 	name := ShortRef(b.Aside)
 	at, err := repo.RefCommit(b.Aside)
 	if err != nil {
-		return err
+		return b.Aside, err
 	}
 	taken, why := "", ""
 	if at == "" {
@@ -64,18 +65,21 @@ func (b Branch) aside(ctx context.Context, repo *gitops.Repo, commit string, lef
 		taken = ShortRef(taken)
 		why = "cannot be made beside the branch " + taken
 	} else if at != commit && !repo.LeadsTo(ctx, commit, at) {
+		if b.Else != "" && b.Else != b.Aside {
+			return Branch{Ref: b.Ref, Aside: b.Else}.aside(ctx, repo, commit, left)
+		}
 		taken, why = name, "has commits that they lack"
 	}
 	if err != nil || at == commit {
-		return err
+		return b.Aside, err
 	}
 	if taken != "" {
-		return &gitops.RefusedError{Reason: fmt.Sprintf(
+		return b.Aside, &gitops.RefusedError{Reason: fmt.Sprintf(
 			"your working tree cannot follow (%s), and the branch %s, where the commits would go, %s",
 			gitops.Reasons(left), name, why),
 			Hint: "git branch -m " + taken + " ANOTHER-NAME, then resume the run"}
 	}
-	return repo.MoveRef(ctx, b.Aside, at, commit, "descartes: commits that the files cannot follow")
+	return b.Aside, repo.MoveRef(ctx, b.Aside, at, commit, "descartes: commits that the files cannot follow")
 }
 
 // Head is the commit of the branch. on is the last one of it that is known.

@@ -23,47 +23,176 @@ func HoldsWork(ctx context.Context, repo *gitops.Repo, trunk string) (bool, erro
 	return len(c.Units) > 0, err
 }
 
-// CanBegin reports, as a RefusedError, why a new run, over the tag name or a prompt loop of that name, cannot begin at
+// CanBegin reports, as a RefusedError, why a new run, over the list name or a prompt loop of that name, cannot begin at
 // a branch, "" being a detached HEAD, because of what an earlier one left. done says which tasks are done; nil for a
-// prompt loop.
+// prompt loop. A list is named by gitops.Named.Key, here as everywhere.
 func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done func(task string) bool) error {
+	aside := AsideOf(name)
 	if done != nil {
-		if last, err := LeftBy(ctx, repo, branch, name, done); err != nil || last != nil {
+		last, err := LeftBy(ctx, repo, branch, name, done)
+		if err != nil || last != nil {
+			return err
+		}
+		if aside, err = AsideFor(ctx, repo, branch, name); err != nil {
 			return err
 		}
 	}
-	_, _, err := GroundOf(ctx, repo, branch, AsideOf(name))
+	_, _, err := GroundOf(ctx, repo, branch, aside)
 	return err
 }
 
-// Elsewhere is the ref with the work of runs over a tag that a branch, "" being a detached HEAD, lacks, "" for none:
+// Elsewhere is the ref with the work of runs over a list that a branch, "" being a detached HEAD, lacks, "" for none:
 // the branch aside, or the trunk with work that was not committed, whose tasks are named.
-func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref string, loose []string, err error) {
-	last, err := LeftBy(ctx, repo, branch, tag, func(string) bool { return true })
+func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, list string) (ref string, loose []string, err error) {
+	last, err := LeftBy(ctx, repo, branch, list, func(string) bool { return true })
 	if err != nil {
 		return "", nil, err
 	}
 	if last != nil {
-		return store.TagTrunkRef(tag), last.Units, nil
+		return last.Ref, last.Units, nil
 	}
 	on, err := TipOf(ctx, repo, branch)
 	if err != nil {
 		return "", nil, err
 	}
-	if _, ours, err := aheadOf(ctx, repo, on, AsideOf(tag)); err != nil || !ours {
+	aside, err := AsideFor(ctx, repo, branch, list)
+	if err != nil {
 		return "", nil, err
 	}
-	return ShortRef(AsideOf(tag)), nil, nil
+	if _, ours, err := aheadOf(ctx, repo, on, aside); err != nil || !ours {
+		return "", nil, err
+	}
+	return ShortRef(aside), nil, nil
 }
 
-// Other is the branch that has the work of a tag's runs that another branch, "" being a detached HEAD, lacks, and the
+// AsideFor is the branch aside of runs over a list that commit to a branch: the one that has their commits, else the
+// first that no other list's or branch's runs have. What a run leaves as its tag's trunk says whose it is.
+func AsideFor(ctx context.Context, repo *gitops.Repo, branch, list string) (string, error) {
+	names := asides(branch, list)
+	on, err := TipOf(ctx, repo, branch)
+	if err != nil {
+		return "", err
+	}
+	own := store.TagTrunkRef(list, branch)
+	free := names[len(names)-1]
+	for _, name := range slices.Backward(names) {
+		at, err := repo.RefCommit(name)
+		if err != nil {
+			return "", err
+		}
+		var of []string
+		if at != "" {
+			if of, err = onto(ctx, repo, on, at); err != nil {
+				return "", err
+			}
+		}
+		switch {
+		case slices.Contains(of, own):
+			return name, nil
+		case len(of) == 0:
+			free = name
+		}
+	}
+	return free, nil
+}
+
+// onto are the trunks of tags whose branch's commit is one that a branch at a commit has and another, "" being none,
+// lacks.
+func onto(ctx context.Context, repo *gitops.Repo, than, at string) (trunks []string, err error) {
+	all, err := repo.Refs(ctx, store.TagRefs)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range all {
+		c := Chain{Repo: repo}
+		if !store.IsTagTrunk(ref.Name) {
+			continue
+		}
+		if _, err := c.ReadAt(ctx, ref.Name); err != nil {
+			return nil, err
+		}
+		if c.On != "" && repo.LeadsTo(ctx, at, c.On) && (than == "" || !repo.LeadsTo(ctx, than, c.On)) {
+			trunks = append(trunks, ref.Name)
+		}
+	}
+	return trunks, nil
+}
+
+// Leave keeps a run's trunk for the next run over its list that is to commit to the same branch, if it has work that
+// this one lacks: units in no commit, or commits that went aside. Else the list's trunk is removed where a run made it
+// that mine reports to be this working tree's, or this one went on from it: others go on from theirs. removed is what
+// was.
+func (c *Chain) Leave(ctx context.Context, repo *gitops.Repo, list, branch string, aside bool,
+	mine func(run string) bool) (removed []gitops.Ref, err error) {
+	own, old := store.TagTrunkRef(list, branch), store.OldTrunkRef(list)
+	if !c.Saved {
+		return nil, nil
+	}
+	keeps := len(c.Units) > 0 || aside
+	for _, ref := range []string{own, old} {
+		was, err := repo.RefCommit(ref)
+		if err != nil {
+			return removed, err
+		}
+		if ref == own && keeps {
+			if was != c.Tip {
+				err = repo.MoveRef(ctx, own, was, c.Tip, "descartes: the trunk of "+c.Ref)
+			}
+		} else if was != "" && c.follows(ctx, repo, was, mine) {
+			removed = append(removed, gitops.Ref{Name: ref, Hash: was})
+			err = repo.DeleteRefs(ctx, ref)
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// follows reports whether the chain goes on from a trunk, or one of this working tree's runs made that.
+func (c *Chain) follows(ctx context.Context, repo *gitops.Repo, tip string, mine func(run string) bool) bool {
+	return repo.LeadsTo(ctx, c.Tip, tip) || madeBy(ctx, repo, tip, mine)
+}
+
+// madeBy reports whether one of some runs made a trunk.
+func madeBy(ctx context.Context, repo *gitops.Repo, tip string, mine func(run string) bool) bool {
+	refs, err := repo.RefsWith(ctx, tip, store.TrunkRef("*"))
+	return err == nil && slices.ContainsFunc(refs, func(ref string) bool { return mine(strings.Split(ref, "/")[2]) })
+}
+
+// asides are the names that the branch aside of runs over a list may have, the usual one first.
+func asides(branch, list string) []string {
+	tag, _, _ := strings.Cut(list, ":/")
+	return []string{AsideOf(tag), AsideOf(tag + "-" + cmp.Or(ShortRef(branch), "HEAD"))}
+}
+
+// To is the branch of a run over a list that is to commit to a branch, "" being a detached HEAD. on is the last of its
+// commits that the run's trunk has, "" for a new run: where a branch aside has it, that is where the run goes on.
+func To(ctx context.Context, repo *gitops.Repo, branch, list, on string) (b Branch, err error) {
+	names := asides(branch, list)
+	b = Branch{Ref: branch, Else: names[len(names)-1]}
+	for _, name := range names {
+		if at, err := repo.RefCommit(name); err == nil && at != "" && at == on {
+			b.Ref, b.Aside = name, name
+			return b, nil
+		}
+	}
+	b.Aside, err = AsideFor(ctx, repo, branch, list)
+	return b, err
+}
+
+// Other is the branch that has the work of a list's runs that another branch, "" being a detached HEAD, lacks, and the
 // tasks whose commits these are; "" for none. commits are those that runs here made, oldest first. What was reworded,
 // squashed or rebased since is not lacking, nor is what the branch aside has, from which the next run goes on; what no
 // branch has any more is nobody's.
-func Other(ctx context.Context, repo *gitops.Repo, branch, tag string, commits []journal.WaveCommit) (ref string,
+func Other(ctx context.Context, repo *gitops.Repo, branch, list string, commits []journal.WaveCommit) (ref string,
 	done []string, err error) {
 	head, err := TipOf(ctx, repo, branch)
 	if err != nil || head == "" {
+		return "", nil, err
+	}
+	aside, err := AsideFor(ctx, repo, branch, list)
+	if err != nil {
 		return "", nil, err
 	}
 	for _, c := range slices.Backward(commits) {
@@ -71,7 +200,7 @@ func Other(ctx context.Context, repo *gitops.Repo, branch, tag string, commits [
 			continue
 		}
 		at, err := repo.RefsWith(ctx, c.Commit, "refs/heads/")
-		if err != nil || len(at) == 0 || slices.Contains(at, AsideOf(tag)) { // an error: git may have deleted it by now
+		if err != nil || len(at) == 0 || slices.Contains(at, aside) { // an error: git may have deleted it by now
 			continue
 		}
 		if tip, err := repo.RefCommit(at[0]); err != nil || Holds(ctx, repo, head, tip) {
@@ -111,12 +240,21 @@ func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at strin
 	return at, len(list) > 0, err
 }
 
-// LeftBy is the trunk of the last run over a tag, if a new one is to begin there; nil if not.
-func LeftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done func(task string) bool) (*Chain, error) {
-	ref, last := store.TagTrunkRef(tag), &Chain{Repo: repo}
-	found, err := last.ReadAt(ctx, ref)
-	if err != nil || !found || len(last.Units) == 0 {
-		return nil, err
+// LeftBy is the trunk of the last run over a list that was to commit to a branch, with the ref that names it, if a new
+// one is to begin there; nil if not.
+func LeftBy(ctx context.Context, repo *gitops.Repo, branch, list string, done func(task string) bool) (*Chain, error) {
+	last := &Chain{Repo: repo}
+	for _, ref := range []string{store.TagTrunkRef(list, branch), store.OldTrunkRef(list)} {
+		found, err := last.ReadAt(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if last.Ref = ref; found {
+			break
+		}
+	}
+	if len(last.Units) == 0 {
+		return nil, nil
 	}
 	head, err := TipOf(ctx, repo, branch)
 	// somebody merged it
@@ -129,38 +267,86 @@ func LeftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 		return nil, nil
 	case len(again) > 0:
 		return nil, &gitops.RefusedError{Reason: fmt.Sprintf(
-			"%s holds verified work on %s that is not committed, and %s is to be done again", ref,
+			"%s holds verified work on %s that is not committed, and %s is to be done again", last.Ref,
 			oneline.List(last.Units), oneline.List(again)),
-			Hint: repo.Merging(ctx, ref) + ", or set the others to pending too, then start again"}
+			Hint: repo.Merging(ctx, last.Ref) + ", or set the others to pending too, then start again"}
 	}
-	if did, err := committedSince(ctx, repo, last, head, tag); err != nil || did {
+	if did, err := committedSince(ctx, repo, last, head, list); err != nil || did {
 		return nil, err
 	}
 	return last, nil
 }
 
-// committedSince reports whether all units of a tag's trunk were committed since. Trailers of earlier versions name a
+// LeftOn is what runs over a list left for another branch: the ref of the trunk, and its units that done reports and
+// that the branch has in no form. mine reports which runs shared that list.
+func LeftOn(ctx context.Context, repo *gitops.Repo, branch, list string, done func(task string) bool,
+	mine func(run string) bool) (ref string, units []string, err error) {
+	head, err := TipOf(ctx, repo, branch)
+	if err != nil || head == "" {
+		return "", nil, err
+	}
+	own := Chain{Repo: repo}
+	if _, err = own.ReadAt(ctx, store.TagTrunkRef(list, branch)); err != nil {
+		return "", nil, err
+	}
+	all, err := repo.Refs(ctx, store.TagTrunks(list))
+	if err != nil {
+		return "", nil, err
+	}
+	for _, ref := range all {
+		c := &Chain{Repo: repo}
+		if !store.IsTagTrunk(ref.Name) || ref.Name == store.TagTrunkRef(list, branch) ||
+			ref.Name == store.OldTrunkRef(list) || !madeBy(ctx, repo, ref.Hash, mine) {
+			continue
+		}
+		if _, err := c.ReadAt(ctx, ref.Name); err != nil {
+			return "", nil, err
+		}
+		if len(c.Units) == 0 || repo.LeadsTo(ctx, head, c.Tip) || Holds(ctx, repo, head, c.Tip) {
+			continue
+		}
+		committed, err := committedOn(ctx, repo, c, head, list)
+		if err != nil {
+			return "", nil, err
+		}
+		units = slices.DeleteFunc(slices.Clone(c.Units), func(id string) bool {
+			return !done(id) || committed[oneline.Text(id)] || slices.Contains(own.Units, id)
+		})
+		if len(units) > 0 {
+			return ref.Name, units, nil
+		}
+	}
+	return "", nil, nil
+}
+
+// committedSince reports whether all units of a list's trunk were committed since. Trailers of earlier versions name a
 // task without its tag: they count where runs made them that go on from the trunk.
-func committedSince(ctx context.Context, repo *gitops.Repo, last *Chain, head, tag string) (bool, error) {
+func committedSince(ctx context.Context, repo *gitops.Repo, last *Chain, head, list string) (bool, error) {
+	done, err := committedOn(ctx, repo, last, head, list)
+	return !slices.ContainsFunc(last.Units, func(id string) bool { return !done[oneline.Text(id)] }), err
+}
+
+// committedOn are the tasks of a list that a branch's commits name which a trunk lacks.
+func committedOn(ctx context.Context, repo *gitops.Repo, last *Chain, head, list string) (map[string]bool, error) {
 	news, err := repo.News(ctx, last.On, head, "Descartes-Task", "")
 	if err != nil || len(news) == 0 {
-		return false, err
+		return nil, err
 	}
 	runs, err := repo.RefsWith(ctx, last.Tip, store.TrunkRef("*"))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	done := map[string]bool{}
 	for _, c := range news {
 		ours := slices.ContainsFunc(c.Trailers["Descartes-Loop"],
 			func(id string) bool { return slices.Contains(runs, store.TrunkRef(id)) })
 		for _, n := range c.Tasks() {
-			if n.Tag == oneline.Text(tag) || n.Tag == "" && ours {
+			if n.Key() == list || n.Tag == "" && ours {
 				done[n.Task] = true
 			}
 		}
 	}
-	return !slices.ContainsFunc(last.Units, func(id string) bool { return !done[oneline.Text(id)] }), nil
+	return done, nil
 }
 
 // GroundOf is the commit of a branch that a new run is to begin at, and the one where the branch aside is ahead of it,

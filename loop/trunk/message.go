@@ -11,6 +11,7 @@ import (
 // Wave is what the commit of a wave says.
 type Wave struct {
 	Loop, Tag string
+	List      string // where it is, as gitops.Named has it
 	Number    int
 	Done, Of  int  // of its tasks, without those that a person set aside
 	Continued bool // something of it was committed before
@@ -73,6 +74,7 @@ func (w Wave) Message() string {
 	for _, i := range w.Brings {
 		b.WriteString(gitops.Named{Tag: w.Tag, Task: i.ID}.Trailer() + "\n")
 	}
+	b.WriteString(gitops.Named{List: w.List}.Place())
 	if w.Cost != "" {
 		fmt.Fprintf(&b, "Descartes-Cost: %s\n", w.Cost)
 	}

@@ -7,22 +7,21 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop/receipt"
-	"descartes/loop/store"
 )
 
 // Pushing is what --push sends besides receipts.
 type Pushing struct {
 	Branch string   // "refs/heads/x", which may not be there: the run ended before it was made
 	Others []string // branches to which earlier runs of the tag committed
-	Tag    string   // "" for a loop without one
+	Trunk  string   // the tag's, store.TagTrunkRef; "" for a loop without one
 	Loops  []string
 }
 
-// work are the refs with the work: the branches, and the tag's trunk, where that has what no branch has.
+// work are the refs with the work: the branches, and the tag's trunk, where that has what the branch lacks.
 func (p Pushing) work(repo *gitops.Repo) (refs []string) {
 	all := append([]string{p.Branch}, p.Others...)
-	if p.Tag != "" {
-		all = append(all, store.TagTrunkRef(p.Tag))
+	if p.Trunk != "" {
+		all = append(all, p.Trunk)
 	}
 	for _, ref := range all {
 		if at, err := repo.RefCommit(ref); err == nil && at != "" {

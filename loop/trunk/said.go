@@ -18,6 +18,7 @@ type Sayings struct {
 	Home store.Home
 	FS   atomicfile.FS
 	Tag  string
+	List string // of a tag's list, as gitops.Named.Key has it
 	Now  func() time.Time
 }
 
@@ -42,13 +43,13 @@ func (s Sayings) Share(ctx context.Context, fetched string) error {
 	theirs, err := ReadSaid(ctx, s.Repo, fetched)
 	for try := 0; err == nil; try++ {
 		var at string
-		if at, err = s.Repo.RefCommit(store.SaidRef(s.Tag)); err != nil {
+		if at, err = s.Repo.RefCommit(store.SaidRef(s.List)); err != nil {
 			break
 		}
 		if err = s.share(ctx, at, fetched, theirs); err == nil || try == 5 { // else somebody moved it meanwhile
 			break
 		}
-		if now, rerr := s.Repo.RefCommit(store.SaidRef(s.Tag)); rerr != nil || now == at {
+		if now, rerr := s.Repo.RefCommit(store.SaidRef(s.List)); rerr != nil || now == at {
 			break
 		}
 		err = nil
@@ -79,7 +80,7 @@ func (s Sayings) share(ctx context.Context, at, fetched string, theirs store.Sai
 	case bytes.Equal(all, has) && knows:
 		return nil
 	case bytes.Equal(all, there) && !knows && (at == "" || s.Repo.LeadsTo(ctx, fetched, at)):
-		return s.Repo.MoveRef(ctx, store.SaidRef(s.Tag), at, fetched, "descartes: fetched")
+		return s.Repo.MoveRef(ctx, store.SaidRef(s.List), at, fetched, "descartes: fetched")
 	}
 	tree, err := s.Repo.Bundle(ctx, map[string][]byte{saidName: all})
 	if err != nil {
@@ -94,7 +95,7 @@ func (s Sayings) share(ctx context.Context, at, fetched string, theirs store.Sai
 	if err != nil {
 		return err
 	}
-	return s.Repo.MoveRef(ctx, store.SaidRef(s.Tag), at, commit, "descartes: said")
+	return s.Repo.MoveRef(ctx, store.SaidRef(s.List), at, commit, "descartes: said")
 }
 
 // write adds to the working tree's file what others said, and returns what that has then.
@@ -118,7 +119,7 @@ func (s Sayings) write(ctx context.Context, others store.Said) (all []byte, err 
 
 // Push sends them, together with what the remote has.
 func (s Sayings) Push(ctx context.Context, remote string) error {
-	ref := store.SaidRef(s.Tag)
+	ref := store.SaidRef(s.List)
 	fetched, err := s.Repo.FetchRef(ctx, remote, ref)
 	if err == nil {
 		err = s.Share(ctx, fetched)
