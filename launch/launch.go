@@ -54,6 +54,7 @@ type Want struct {
 	Imports    bool      // the plan may stand in for a missing task list
 	Stdin      io.Reader // of which the prompt may be read
 	Fleet      Fleet     // makes the attempts where the settings ask for that
+	Executes   bool      // package tagrun makes runs over tags: only tests ask for that, until all of them run on it
 }
 
 // Fleet makes a run's attempts on other machines.

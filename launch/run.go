@@ -23,6 +23,7 @@ import (
 	"descartes/loop/lab"
 	"descartes/loop/run"
 	"descartes/loop/store"
+	"descartes/loop/tagrun"
 	"descartes/loop/trunk"
 	"descartes/loop/workspace"
 )
@@ -45,7 +46,8 @@ type Ended struct {
 	Loose    []string // tasks whose work is in no commit
 }
 
-// engine is what makes a run: that of package run for prompt loops, that of package loop for tags.
+// engine is what makes a run: that of package run for prompt loops; for tags that of package tagrun where Executes asks
+// for it, else the one of package loop.
 type engine interface {
 	Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, error)
 	ID() string
@@ -95,6 +97,8 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	var tag *loop.Loop
 	if r.Tag == nil {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
+	} else if r.Executes && !r.Here && !away {
+		l, err = tagrun.Start(ctx, r.Root, r.Tag, tools, r.Options)
 	} else {
 		tag, err = loop.Start(ctx, r.Root, loop.Tag{Job: r.Tag}, tools, r.Options)
 		l = tag

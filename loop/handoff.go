@@ -9,6 +9,7 @@ import (
 	"descartes/config"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 )
 
 // What a run that stopped early leaves for the next session.
@@ -18,37 +19,43 @@ const maxHandoffTasks = 20
 
 // handoffText is what the next session over the tag needs.
 func (w *tagWork) handoffText(out *Outcome) string {
+	return TagHandoff(w.run.state.ID, w.run.job, w.run.history, w.run.tools.Now(), out)
+}
+
+// TagHandoff is what the next session over a tag needs that a run's history tells.
+func TagHandoff(id string, j *source.Job, h *journal.State, now time.Time, out *Outcome) string {
+	tag := j.File.Tag()
 	var b strings.Builder
-	c := w.run.job.Graph.Counts()
-	fmt.Fprintf(&b, "## Where the run over %s stopped\n\n", oneline.Text(w.run.state.Tag))
-	fmt.Fprintf(&b, "Run %s stopped on %s: %s. %d of %d tasks are done", w.run.state.ID,
-		w.run.tools.Now().Format(time.RFC1123Z), oneline.Text(cmp.Or(out.Message, out.Ending.Words())), c.Done,
+	c := j.Graph.Counts()
+	fmt.Fprintf(&b, "## Where the run over %s stopped\n\n", oneline.Text(tag))
+	fmt.Fprintf(&b, "Run %s stopped on %s: %s. %d of %d tasks are done", id,
+		now.Format(time.RFC1123Z), oneline.Text(cmp.Or(out.Message, out.Ending.Words())), c.Done,
 		c.Total)
-	if n := len(w.run.history.WaveCommits); n > 0 {
-		fmt.Fprintf(&b, "; the last commit is %.12s", w.run.history.WaveCommits[n-1].Commit)
+	if n := len(h.WaveCommits); n > 0 {
+		fmt.Fprintf(&b, "; the last commit is %.12s", h.WaveCommits[n-1].Commit)
 	}
 	b.WriteString(".\n")
-	w.handoffCurrent(&b)
-	if len(w.run.history.Blocked()) > 0 {
+	handoffCurrent(&b, j, h)
+	if len(h.Blocked()) > 0 {
 		b.WriteString("\n### Blocked\n\nTheir attempts are kept under these refs.\n\n")
-		for _, e := range w.run.history.Blocked()[:min(maxHandoffTasks, len(w.run.history.Blocked()))] {
+		for _, e := range h.Blocked()[:min(maxHandoffTasks, len(h.Blocked()))] {
 			fmt.Fprintf(&b, "- %s %s: %s", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 			if e.Ref != "" {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
 			b.WriteString("\n")
-			if words := LastWords(w.run.history.Task(e.Task).Failure.Result); words != "" {
+			if words := LastWords(h.Task(e.Task).Failure.Result); words != "" {
 				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
 			}
 		}
 	}
-	w.handoffNext(&b)
-	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n", w.run.state.ID,
-		More(out, w.run.config, w.run.config.Scud.MaxTotalIterations))
-	if len(w.run.history.Blocked()) > 0 {
+	handoffNext(&b, j, h)
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n", id,
+		More(out, &j.Config, j.Config.Scud.MaxTotalIterations))
+	if len(h.Blocked()) > 0 {
 		fmt.Fprintf(&b, "    descartes answer %s%s --edit     # tell a blocked task's agent something\n    descartes resume --name %s --retry-blocked\n",
-			config.ShellWord(w.run.history.Blocked()[0].Task),
-			config.ListFlags(w.run.state.Tag, w.run.config.Scud.TasksFile), w.run.state.ID)
+			config.ShellWord(h.Blocked()[0].Task),
+			config.ListFlags(tag, j.Config.Scud.TasksFile), id)
 	}
 	return b.String()
 }
@@ -69,13 +76,13 @@ func More(out *Outcome, c *Config, most int) string {
 }
 
 // handoffCurrent describes the task that is half done.
-func (w *tagWork) handoffCurrent(b *strings.Builder) {
-	id := w.run.history.Current
+func handoffCurrent(b *strings.Builder, j *source.Job, h *journal.State) {
+	id := h.Current
 	if id == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.run.job.Title(id)))
-	if f := w.run.history.Task(id).Failure; f.Verdict != "" {
+	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(j.Title(id)))
+	if f := h.Task(id).Failure; f.Verdict != "" {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
 		if words := LastWords(f.Result); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
@@ -84,10 +91,10 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 }
 
 // handoffNext lists what could run next.
-func (w *tagWork) handoffNext(b *strings.Builder) {
+func handoffNext(b *strings.Builder, j *source.Job, h *journal.State) {
 	var ready []string
-	for _, id := range w.run.job.Graph.Leaves() {
-		if id != w.run.history.Current && w.run.job.Graph.Ready(id) {
+	for _, id := range j.Graph.Leaves() {
+		if id != h.Current && j.Graph.Ready(id) {
 			ready = append(ready, id)
 		}
 	}
@@ -96,7 +103,7 @@ func (w *tagWork) handoffNext(b *strings.Builder) {
 	}
 	b.WriteString("\n### Next\n\n")
 	for _, id := range ready[:min(maxHandoffTasks, len(ready))] {
-		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(w.run.job.Title(id)))
+		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(j.Title(id)))
 	}
 	if n := len(ready) - maxHandoffTasks; n > 0 {
 		fmt.Fprintf(b, "- and %d more\n", n)

@@ -21,6 +21,12 @@ type row struct {
 // IsOpen reports whether no agent may start.
 func (b *Breaker) IsOpen() bool { return b.opened.signature != "" }
 
+// Names are who opened it, in order; none while it is closed.
+func (b *Breaker) Names() []string { return slices.Clone(b.opened.names) }
+
+// IsHalfOpen reports whether one more of what had opened it opens it again.
+func (b *Breaker) IsHalfOpen() bool { return b.half.signature != "" }
+
 // InRow is how many failed in the same way, one after the other.
 func (b *Breaker) InRow() int { return len(b.names) }
 

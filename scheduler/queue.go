@@ -88,7 +88,7 @@ func (g *Graph) urgency(durations map[string]time.Duration) (priority []int, pat
 			continue
 		}
 		task := &g.list[n.place]
-		priority[v] = min(priority[v], priorityOf(task.Priority))
+		priority[v] = min(priority[v], PriorityOf(task.Priority))
 		if d, ok := durations[task.ID]; ok {
 			path[v] += max(d, 0)
 		} else {
@@ -100,8 +100,8 @@ func (g *Graph) urgency(durations map[string]time.Duration) (priority []int, pat
 
 const lowestPriority = 3
 
-// priorityOf ranks a task's priority, 0 for the highest; an unknown word is medium.
-func priorityOf(word string) int {
+// PriorityOf ranks a task's priority, 0 for the highest; an unknown word is medium.
+func PriorityOf(word string) int {
 	switch strings.ToLower(word) {
 	case "critical":
 		return 0

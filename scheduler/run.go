@@ -104,6 +104,9 @@ func NewRun() *Run {
 	return &Run{byID: map[string]*Task{}, Accounts: NewAccounts()}
 }
 
+// Task is the task with an id, nil for none.
+func (r *Run) Task(id string) *Task { return r.byID[id] }
+
 // Apply folds one event into the run.
 func (r *Run) Apply(e Event) {
 	switch e := e.(type) {

@@ -55,6 +55,7 @@ type Word string
 const (
 	ByHand   Word = "done"
 	PutAside Word = "aside" // deferred, cancelled
+	Stuck    Word = "stuck" // blocked, before this run came to it
 )
 
 // Listed is a task as the list has it.
@@ -175,7 +176,10 @@ func (r *Run) applyWord(t *Task) {
 	case word == PutAside && t.Stage != Aside:
 		t.ByHand, r.renumber = false, true
 		r.move(t, Aside, -1)
-	case word == "" && (t.Stage == Aside || t.Stage == Done):
+	case word == Stuck && t.Stage == Pending && t.Number == 0:
+		t.Facts.Listed = true
+		r.move(t, Blocked, -1)
+	case (word == "" || word == Stuck) && (t.Stage == Aside || t.Stage == Done):
 		t.reopen()
 		r.renumber = true
 		r.move(t, Pending, -1)

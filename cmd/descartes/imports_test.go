@@ -120,7 +120,7 @@ func arrows() map[string][]string {
 			"config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile",
 			"internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt",
 			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/source", "loop/store",
-			"loop/trunk", "loop/workspace", "tasks",
+			"loop/tagrun", "loop/trunk", "loop/workspace", "tasks",
 			"tasks/front", "verify"},
 		// what a run writes down, and what is asked of it
 		"loop/book":     {"internal/redact", "loop", "loop/journal", "loop/store"},
@@ -133,9 +133,11 @@ func arrows() map[string][]string {
 			"specbuild",
 			"tasks", "verify"},
 		// does what scheduler decides
-		"loop/tagrun": {"config", "gitops", "internal/crash", "internal/oneline", "internal/plainfile", "loop",
-			"loop/attempt", "loop/gate", "loop/journal", "loop/receipt", "loop/source", "loop/store", "loop/trunk",
-			"loop/workspace", "scheduler", "tasks", "verify", "verify/results"},
+		"loop/tagrun": {"agent", "agent/quota", "config", "gitops", "internal/atomicfile", "internal/crash",
+			"internal/oneline", "internal/plainfile", "internal/safename", "loop", "loop/attempt",
+			"loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/receipt", "loop/requests",
+			"loop/source", "loop/store", "loop/trunk", "loop/workspace", "scheduler", "specbuild", "tasks",
+			"verify", "verify/results"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/safename", "internal/sandbox", "launch",

@@ -329,30 +329,13 @@ func (a *run) answered(ctx context.Context) (err error) {
 	return a.tell(Step{Moment: Answered})
 }
 
-// conclude reaches the verdict, and for a task its grade. An attempt fails if its work is lost, if its git took back
-// earlier work, or if it made something no commit can contain.
+// conclude reaches the verdict, and for a task its grade.
 func (a *run) conclude() {
 	r := &a.res.Agent
 	if a.in.Again && r.Idle && a.res.Changed == 0 && r.Blocked == "" { // its prompt may never have come to it
 		r.Question = ""
 	}
-	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason,
-		Blocked: r.Blocked, Question: oneline.Text(r.Question),
-		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: !a.in.decided()})
-	if lost := cmp.Or(a.res.Work.Lost, a.res.Work.TookBack); lost != "" &&
-		(a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
-		a.res.Verdict, a.res.Reason = verify.Failed, lost
-	}
-	if a.res.Work.Removed && !a.in.Always {
-		a.res.Verdict, a.res.Reason = verify.Cancelled, a.res.Work.Lost
-	}
-	if out := a.res.leftOut(); out != "" && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
-		a.res.Verdict, a.res.Reason = verify.Failed, out
-	}
-	if text := strings.TrimSpace(r.Final); a.res.Reason == verify.NoSignal && text != "" {
-		a.res.Reason += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]),
-			200)
-	}
+	a.res.Verdict, a.res.Reason = a.res.verdict(a.in, a.res.Verify, !a.in.decided())
 	if a.res.Verdict != verify.Verified || a.in.Always {
 		return
 	}
@@ -363,6 +346,32 @@ func (a *run) conclude() {
 	if text := a.res.Remarks(); text != "" {
 		a.res.Reason += ": " + text
 	}
+}
+
+// Made says what an agent's run came to by itself, before any check: what is verified so far is to be checked.
+func (r *Result) Made(in *Input) (verify.Verdict, string) {
+	return r.verdict(in, &verify.Result{Passed: true}, false)
+}
+
+// verdict judges an attempt. It fails if its work is lost, if its git took back earlier work, or if it made something no
+// commit can contain.
+func (r *Result) verdict(in *Input, check *verify.Result, none bool) (v verify.Verdict, why string) {
+	v, why = verify.Judge(verify.Facts{AgentEnd: string(r.Agent.End), AgentReason: r.Agent.Reason,
+		Blocked: r.Agent.Blocked, Question: oneline.Text(r.Agent.Question), Complete: r.Agent.Complete,
+		Changed: r.Changed > 0, Verify: check, None: none})
+	if lost := cmp.Or(r.Work.Lost, r.Work.TookBack); lost != "" && (v == verify.Verified || v == verify.Failed) {
+		v, why = verify.Failed, lost
+	}
+	if r.Work.Removed && !in.Always {
+		v, why = verify.Cancelled, r.Work.Lost
+	}
+	if out := r.leftOut(); out != "" && (v == verify.Verified || why == verify.NoSignal) {
+		v, why = verify.Failed, out
+	}
+	if text := strings.TrimSpace(r.Agent.Final); why == verify.NoSignal && text != "" {
+		why += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]), 200)
+	}
+	return v, why
 }
 
 // NotBetter is the reason of an attempt that passes without proving anything although the settings require proof.

@@ -21,6 +21,8 @@ type Book struct {
 	Own     *loop.OwnState
 	Root    string                       // of the project
 	TaskID  func(id string) store.TaskID // a task's id as its list has it
+	// takes the new statuses that lines give tasks, before these are announced; nil: there is no list
+	Changes func(map[string]string) error
 }
 
 // Write appends lines in one write, and announces them once they are on disk.
@@ -37,7 +39,11 @@ func (b *Book) Write(lines ...*journal.Event) error {
 	for _, e := range lines {
 		b.History.Apply(e)
 	}
-	b.History.TakeChanges(0)
+	if changes := b.History.TakeChanges(0); b.Changes != nil && len(changes) > 0 {
+		if err := b.Changes(changes); err != nil {
+			return err
+		}
+	}
 	for _, e := range lines {
 		if b.Observe != nil {
 			b.Observe(*e)

@@ -127,6 +127,7 @@ const (
 	Limited   Verdict = "limited"
 	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
 	Dropped   Verdict = "dropped"   // another candidate was taken
+	Unchanged Verdict = "unchanged" // it changed nothing and says that it is done: a second agent looks
 
 	// Of iterations and gates.
 	Continue Verdict = "continue" // another one follows
@@ -136,7 +137,9 @@ const (
 )
 
 // Counts reports whether an attempt with this verdict uses up one of its task's.
-func (v Verdict) Counts() bool { return v != Limited && v != Cancelled && v != Dropped }
+func (v Verdict) Counts() bool {
+	return v != Limited && v != Cancelled && v != Dropped && v != Unchanged
+}
 
 // Nobodys reports whether an attempt that ended like this is nobody's failure: it was cut short, its provider had a
 // fault, or its agent refused to begin.

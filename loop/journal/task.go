@@ -185,7 +185,7 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 	t.Ref = cmp.Or(e.Ref, t.Ref)
 	d, alone := e.Detail, e.Round == 0
 	switch {
-	case e.Verdict == Dropped:
+	case e.Verdict == Dropped, e.Verdict == Unchanged:
 		return
 	case e.Verdict != Cancelled:
 		t.Interruptions = 0

@@ -25,6 +25,10 @@ type Kept struct {
 	Output          string // end of its verification's output
 }
 
+// Made is the verdict of an attempt whose agent has ended, and whose commit was to be checked: what came of that, the
+// trunk says, or a later commit under its ref.
+const Made = "made"
+
 // Limits of the output in a commit's message.
 const (
 	maxKeptLines = 40
@@ -101,7 +105,8 @@ func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 
 // Verified is 1 for an attempt that was verified and integrated, else 0.
 func (k *Kept) Verified() int {
-	if (k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted)) && !k.Unfit {
+	if (k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted) ||
+		k.Verdict == Made) && !k.Unfit {
 		return 1
 	}
 	return 0

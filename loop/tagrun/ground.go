@@ -69,6 +69,7 @@ func openSeats(g *ground, lab attempt.Lab, below string, slot *workspace.Slot) (
 type tree struct {
 	*seats
 	ordinary bool
+	busy     bool // set and read by the goroutine that decides
 }
 
 // open takes its slot.

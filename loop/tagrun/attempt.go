@@ -1,0 +1,517 @@
+package tagrun
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/config"
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/internal/safename"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/receipt"
+	"descartes/loop/source"
+	"descartes/loop/store"
+	"descartes/loop/trunk"
+	"descartes/loop/workspace"
+	"descartes/scheduler"
+	"descartes/verify"
+)
+
+// lane is a place for one attempt at a time: a slot, which is taken when it is first needed.
+type lane struct {
+	number int
+	*seats
+}
+
+// open takes its slot.
+func (l *lane) open(ctx context.Context, g *ground) error {
+	if l.seats != nil {
+		return nil
+	}
+	slot, err := g.pool.Take(ctx, 0)
+	if err != nil {
+		return err
+	}
+	l.seats, err = g.seat(slot)
+	return err
+}
+
+// begun is what an attempt starts from.
+type begun struct {
+	scheduler.Attempt
+	made
+	with    config.Choice
+	base    gitops.Tree // of the trunk
+	head    string      // commit that its agent sees as HEAD
+	earlier string      // ref with what an earlier attempt left, or ""
+	clashed bool        // that clashed with others' work: where it merges by now no agent runs
+	since   time.Time
+	before  gitops.Tree // base with what an earlier attempt left
+	marked  []string    // paths in which an agent was to resolve conflicts
+	denied  []string
+	stat    string // of what a failed one changed
+}
+
+// attempt starts an agent. again says that something came between.
+func (r *Run) attempt(a scheduler.Attempt) (again bool, err error) {
+	if met, err := r.metElsewhere(a.Task); met || err != nil {
+		return true, err
+	}
+	if why := r.noRoom(); why != "" {
+		r.ends.full = why
+		return true, r.happened(scheduler.Trouble{Why: "disk", Code: 1})
+	}
+	if err := r.takesOver(a); err != nil {
+		return true, err
+	}
+	if err := r.happened(scheduler.AttemptStarted{Task: a.Task, Lane: a.Lane, Account: a.Account,
+		Purpose: a.Purpose}); err != nil {
+		return true, err
+	}
+	if a.Purpose == scheduler.Review {
+		return false, r.review(a)
+	}
+	b := r.beginning(a)
+	g, ctx, on, v := &r.ground, r.asks.Now, r.lane(a.Lane), r.voice(b.unit)
+	announce := func(s workspace.Stand) error {
+		return r.say(report{do: func() error { return r.announce(b, s) }})
+	}
+	r.start(func() func() error {
+		out, err := work(ctx, g, b, on, v, announce)
+		return func() error { return r.attemptEnded(b, out, err) }
+	})
+	return false, nil
+}
+
+func (r *Run) lane(number int) *lane {
+	return r.lanes[slices.IndexFunc(r.lanes, func(l *lane) bool { return l.number == number })]
+}
+
+// beginning is an attempt before its slot is prepared.
+func (r *Run) beginning(a scheduler.Attempt) *begun {
+	h := r.book.History.Task(a.Task)
+	tip := r.now.chain.Links[len(r.now.chain.Links)-1]
+	b := &begun{Attempt: a, made: made{task: r.task(a.Task), unit: r.unit(a.Task), from: tip.Hash, base: tip.Tree, began: r.ground.tools.Now()},
+		base: tip.Tree, head: tip.Head, since: h.Started}
+	b.with = r.choice(a.Task, a.Account)
+	b.unit.Slot = 0
+	b.ref = store.RefPrefix(r.ID(), a.Task) + strconv.Itoa(b.unit.Attempt)
+	if last := r.lastOf(a.Task); last != nil && last.Ref != "" &&
+		(h.Counted > 0 || len(h.Failure.Clash) > 0 || h.CutShort.Verdict != "") {
+		b.earlier, b.clashed = last.Ref, len(h.Failure.Clash) > 0
+	}
+	b.marked = slices.Clone(h.Clashes)
+	b.in = r.input(&b.made, b.with)
+	return b
+}
+
+// choice is what an account runs a task with.
+func (r *Run) choice(task, account string) config.Choice {
+	for _, c := range r.ground.config.Choices(r.task(task)) {
+		if c.Backend == account {
+			return c
+		}
+	}
+	return config.Choice{Backend: account}
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// input is what an attempt needs to know, but its text and its checks.
+func (r *Run) input(m *made, with config.Choice) attempt.Input {
+	c, id, h := r.ground.config, m.unit.Task, r.book.History
+	in := attempt.Input{Name: fmt.Sprintf("%s %d", id, m.unit.Attempt), All: c.AllChecks, Backend: with.Backend,
+		Model: with.Model, Promise: c.CompletionPromise, Log: r.ground.home.Log(r.ID(), id, m.unit.Attempt),
+		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs),
+			Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
+		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)},
+		Guard:  &attempt.Guard{Levels: c.Guard, Protect: c.Protect, Yes: r.job.Allowed(id)},
+		Better: c.Require == "verified", Again: m.unit.Attempt == 1 && m.unit.Of > 1, Needs: r.job.Needs(id),
+		Base: m.base, Mutants: c.Mutants}
+	if m.task != nil {
+		in.Guard.Allow, in.Prove = m.task.Allow, c.ProveOf(m.task)
+	}
+	if one := c.Holdout; one.Run != "" {
+		in.Holdout = &attempt.Holdout{Run: one.Run, Dir: one.Folder(r.ground.root),
+			Log: r.ground.home.HeldOutLog(r.ID(), in.Log), Timeout: seconds(cmp.Or(one.Timeout, c.VerifyTimeoutSecs))}
+	}
+	if len(h.Attempts) > 0 {
+		in.First = gitops.Tree(h.Attempts[0].Before)
+	}
+	in.Env = []string{"DESCARTES_LOOP_ID=" + r.ID(), "DESCARTES_ATTEMPT=" + strconv.Itoa(m.unit.Attempt),
+		"DESCARTES_TAG=" + r.ground.tag, "DESCARTES_TASK_ID=" + id, "SCUD_TASK_ID=" + id,
+		"DESCARTES_WAVE=" + strconv.Itoa(m.unit.Wave), "DESCARTES_ITERATION=" + strconv.Itoa(h.Iteration+1)}
+	return in
+}
+
+// announce writes that an attempt's agent starts, once its lane is prepared.
+func (r *Run) announce(b *begun, s workspace.Stand) error {
+	h, id := r.book.History, b.Task
+	text, err := r.text(b)
+	if err != nil {
+		return err
+	}
+	b.in.Prompt = text.Text
+	var lines []*journal.Event
+	if b.unit.Wave != r.told.wave {
+		r.told.wave = b.unit.Wave
+		lines = append(lines, &journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: b.unit.Wave,
+			Of: r.sizeOf(b.unit.Wave)}})
+	}
+	if !h.Task(id).Open() {
+		e := &journal.Event{Type: journal.TaskStarted, Unit: b.unit, Base: string(b.base), Commit: s.Head.Hash}
+		e.Attempt = 0
+		lines = append(lines, e)
+	}
+	inputs := r.job.Inputs(id)
+	inputs.Policy, inputs.Spec = receipt.PolicyDigest(source.PolicyLines(r.ground.config)),
+		receipt.Digest([]byte(text.Text))
+	e := &journal.Event{Type: journal.AttemptStarted, Unit: b.unit, Tree: string(b.before), Base: string(b.base),
+		Branch: s.Head.Branch, Commit: s.Head.Hash, Detail: &journal.Detail{SpecTokens: text.Tokens, Inputs: &inputs,
+			Client: journal.Client{Log: r.book.Relative(b.in.Log), Backend: b.with.Backend, Model: b.with.Model}}}
+	return r.book.Write(append(lines, e)...)
+}
+
+// sizeOf is how many tasks a wave has.
+func (r *Run) sizeOf(wave int) int {
+	if waves := r.job.Graph.Waves(); wave > 0 && wave <= len(waves) {
+		return len(waves[wave-1].Tasks)
+	}
+	return 0
+}
+
+// ended is what an attempt came to.
+type ended struct {
+	outcome scheduler.Outcome
+	verdict verify.Verdict
+	reason  string
+	kept    bool
+}
+
+// work prepares the lane, runs the agent, and keeps what it left before anybody hears of its end.
+func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
+	announce func(workspace.Stand) error) (out ended, err error) {
+	if err := on.open(ctx, g); err != nil {
+		return out, err
+	}
+	b.unit.Slot = on.slot.Number
+	b.in.Env = append(b.in.Env, on.slot.Env()...)
+	g.repo.AwaitGC(ctx)
+	clean, err := b.ground(ctx, g)
+	if err != nil || clean {
+		return ended{outcome: scheduler.Clean, kept: true}, err
+	}
+	stand, err := on.slot.Prepare(ctx, workspace.Start{Before: b.before, Base: b.base, At: b.head,
+		Whole: b.before != b.base, Since: b.since, Named: g.tools.Named, Aside: strings.TrimSuffix(b.in.Log, ".log")})
+	if err != nil {
+		if ctx.Err() != nil {
+			return ended{outcome: scheduler.Cancelled, verdict: verify.Cancelled, reason: "cancelled"}, nil
+		}
+		return out, err
+	}
+	for _, note := range g.pool.Notes() {
+		if err := v.note(note); err != nil {
+			return out, err
+		}
+	}
+	if err := announce(stand); err != nil {
+		return out, err
+	}
+	if b.res, err = on.runner.Make(ctx, on.slot, b.in, func(s *attempt.Step) error {
+		if s.Moment == attempt.Answered { // said when what it left is kept
+			return nil
+		}
+		return v.tell(s)
+	}); err != nil {
+		return out, err
+	}
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	if out, err = b.judge(gctx, g); err != nil {
+		return out, err
+	}
+	return out, b.keep(gctx, g, &out)
+}
+
+// ground finds what the agent gets: the trunk, with what an earlier attempt left. clean says that this had clashed, and
+// merges by now.
+func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
+	b.before = b.base
+	if b.earlier == "" {
+		return false, nil
+	}
+	commit, err := g.repo.RefCommit(b.earlier)
+	if err != nil || commit == "" {
+		return false, err
+	}
+	tree, met, err := g.repo.Merge(ctx, b.from, commit)
+	if err != nil {
+		return false, &workspace.GitError{What: "bring together what is verified and the work on task " + b.Task, Err: err}
+	}
+	if b.clashed && len(met) == 0 {
+		b.commit = commit
+		return true, g.repo.SetRef(ctx, b.ref, commit, "descartes: merges by now")
+	}
+	for _, c := range met {
+		b.marked = append(b.marked, c.Path)
+	}
+	b.before = tree
+	_, err = g.repo.Keep(ctx, "refs/descartes/"+g.id+"/start/"+safename.Of(b.Task), tree, []string{b.from, commit},
+		"descartes: start of attempt "+strconv.Itoa(b.unit.Attempt))
+	return false, err
+}
+
+// judge says what an agent's run came to.
+func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
+	res := &b.res
+	out.verdict, out.reason = res.Made(&b.in)
+	if b.before != b.base { // it owns what an earlier attempt had left
+		res.Changed = len(res.Work.Changed)
+	}
+	switch r := &res.Agent; {
+	case out.verdict == verify.Cancelled:
+		out.outcome = scheduler.Cancelled
+	case out.verdict == verify.Limited:
+		out.outcome = scheduler.OutOfQuota
+	case r.End == agent.Refused:
+		out.outcome = scheduler.Refused
+	case r.End == agent.Crashed && r.Cause == agent.Transient && r.Signal == 0:
+		out.outcome = scheduler.Fault
+	case out.verdict == verify.Crashed:
+		out.outcome = scheduler.Crashed
+	case out.verdict == verify.TimedOut:
+		out.outcome = scheduler.TimedOut
+	case out.verdict == verify.Blocked && r.Blocked == "" && r.Idle:
+		out.outcome = scheduler.Mute
+	case out.verdict == verify.Blocked && (r.Question != "" || strings.HasPrefix(out.reason, agent.Asks)):
+		out.outcome = scheduler.Asks
+	case out.verdict == verify.Blocked:
+		out.outcome = scheduler.GaveUp
+	case out.verdict == verify.Failed && strings.HasPrefix(out.reason, verify.NoSignal):
+		out.outcome = scheduler.Nothing
+	case out.verdict == verify.Failed:
+		out.outcome = scheduler.Unstorable
+	case res.Changed == 0 && res.Work.After == b.base && res.Work.Commits == "" && !res.Work.Named.Changed():
+		out.outcome = scheduler.Unchanged
+	default:
+		out.outcome = scheduler.Finished
+	}
+	if out.outcome == scheduler.Finished && len(b.marked) > 0 {
+		left, err := marksLeft(g, b)
+		if err != nil {
+			return out, err
+		}
+		if len(left) > 0 {
+			out.outcome, out.verdict = scheduler.Unstorable, verify.Failed
+			out.reason = "conflict markers are left in " + oneline.List(left)
+		}
+	}
+	if out.outcome == scheduler.Unchanged && b.Purpose == scheduler.SecondLook {
+		shown, err := shows(g, b)
+		if err != nil {
+			return out, err
+		}
+		if len(shown) > 0 {
+			out.outcome, out.verdict = scheduler.Shown, verify.Verified
+			out.reason = "nothing had to be done, as " + oneline.List(shown) + " shows"
+		}
+	}
+	if out.verdict != verify.Verified && len(res.Work.Changed) > 0 {
+		b.stat, err = g.repo.DiffStat(ctx, b.before, res.Work.After)
+	}
+	return out, err
+}
+
+// marksLeft are the files in which an agent left conflict markers that it was to resolve.
+func marksLeft(g *ground, b *begun) (left []string, err error) {
+	was, err := g.repo.Contents(b.base)
+	if err != nil {
+		return nil, err
+	}
+	now, err := g.repo.Contents(b.res.Work.After)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range b.marked {
+		if trunk.Marked(now, path) && !trunk.Marked(was, path) && !slices.Contains(left, path) {
+			left = append(left, path)
+		}
+	}
+	return left, nil
+}
+
+// shows are the files of the trunk that an agent names.
+func shows(g *ground, b *begun) (paths []string, err error) {
+	files, err := g.repo.Contents(b.base)
+	if err != nil {
+		return nil, err
+	}
+	for _, word := range strings.Fields(b.res.Agent.Final) {
+		path := strings.Trim(word, "`'\"*.,;:()[]<>")
+		path, _, _ = strings.Cut(path, ":")
+		if path == "" || !filepath.IsLocal(path) || slices.Contains(paths, path) {
+			continue
+		}
+		if f, err := files.File(path, maxShown); err == nil && f != nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// maxShown is the largest file, in bytes, that may show that nothing had to be done.
+const maxShown = 4 << 20
+
+// leftTrailer names, in the message of the commit that keeps an attempt, what its agent left: a run that is killed
+// before it can write that down finds it there.
+const leftTrailer = "Descartes-Left"
+
+// left is what an agent left, as the commit that keeps its work has it.
+type left struct {
+	Detail  *journal.Detail
+	Outcome scheduler.Outcome
+	USD     float64 `json:",omitempty"`
+}
+
+// keep keeps what the agent left under the attempt's ref, if that is anything, or anything was said.
+func (b *begun) keep(ctx context.Context, g *ground, out *ended) error {
+	work := &b.res.Work
+	same := work.After == b.base && work.Commits == ""
+	if work.After == "" || same && (out.verdict == verify.Verified || out.verdict == verify.Cancelled ||
+		out.verdict == verify.Limited) {
+		b.ref = ""
+		return nil
+	}
+	k := source.Kept{Loop: g.id, Task: b.Task, Attempt: b.unit.Attempt, Verdict: string(out.verdict),
+		Reason: out.reason, Same: same}
+	if out.verdict == verify.Verified {
+		k.Verdict, k.Reason = source.Made, "its agent has ended"
+	} else {
+		k.Output = loop.Output(&b.res)
+	}
+	data, err := json.Marshal(left{Detail: agentLine(b).Detail, Outcome: out.outcome, USD: usd(&b.res.Agent)})
+	if err != nil {
+		return fmt.Errorf("encode what an agent left: %w", err)
+	}
+	parents := []string{b.from}
+	if work.Commits != "" && work.Commits != b.from {
+		parents = append(parents, work.Commits)
+	}
+	message := g.tools.Redact.Text(k.Message(g.tag)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
+	if b.commit, err = g.repo.Keep(ctx, b.ref, work.After, parents, message); err != nil {
+		return &workspace.GitError{What: "keep the work on task " + b.Task, Err: err}
+	}
+	if out.kept = !same; same {
+		b.ref = ""
+	}
+	return nil
+}
+
+// agentLine is the line of an agent's end.
+func agentLine(b *begun) *journal.Event {
+	e := loop.AgentEnd(&journal.Event{Unit: b.unit}, b.res.Agent, b.with, loop.MaxWords)
+	e.Detail.Changed = b.res.Changed
+	return e
+}
+
+// usd is what an agent cost, 0 where that is not known.
+func usd(r *agent.Result) float64 {
+	if r.Cost == nil || r.Cost.USD == nil {
+		return 0
+	}
+	return *r.Cost.USD
+}
+
+// attemptEnded takes what an attempt came to.
+func (r *Run) attemptEnded(b *begun, out ended, err error) error {
+	if err != nil {
+		return r.broke(err, scheduler.AttemptEnded{Task: b.Task, Outcome: scheduler.Cancelled})
+	}
+	e := scheduler.AttemptEnded{Task: b.Task, Outcome: out.outcome, USD: usd(&b.res.Agent), Kept: out.kept}
+	if out.outcome == scheduler.Clean || out.outcome == scheduler.Cancelled && b.res.Agent.End == "" {
+		if out.outcome == scheduler.Clean {
+			m := b.made
+			r.made[b.Task] = &m
+		}
+		return r.happened(e)
+	}
+	if why := r.noRoom(); why != "" && (out.verdict == verify.Failed || out.verdict == verify.Crashed ||
+		out.verdict == verify.TimedOut) { // a full disk says nothing about the agent
+		r.ends.full = why
+		e.Outcome, out.verdict, out.reason = scheduler.Cancelled, verify.Cancelled, "the disk is full ("+out.reason+")"
+	}
+	until, err := r.rests(b.with, &b.res.Agent)
+	if err != nil {
+		return err
+	}
+	if until != nil {
+		e.Until = *until
+	}
+	lines := loop.WithNotes(agentLine(b))
+	if out.outcome == scheduler.Finished {
+		m := b.made
+		r.made[b.Task] = &m
+		return errors.Join(r.happened(e, lines...), r.diskTrouble())
+	}
+	if out.outcome == scheduler.Crashed || out.outcome == scheduler.Nothing || out.outcome == scheduler.Mute ||
+		out.outcome == scheduler.TimedOut && b.res.Changed == 0 {
+		e.Signature = "agent"
+	} else if out.verdict == verify.Failed || out.verdict == verify.TimedOut {
+		e.Signature = string(out.verdict) + " " + gate.Signature(out.reason)
+	} else if out.outcome == scheduler.Unchanged {
+		e.Signature = "agent"
+	}
+	b.denied = r.ground.tools.Denied(r.ground.config, r.ground.root, r.job.File, b.in.Log)
+	end := r.endLine(b, &out, until)
+	lines = append(lines, end)
+	if note := r.ground.tools.Withheld.Missed(r.told.once, b.res.Agent, nil); note != "" {
+		if err := r.book.Write(&journal.Event{Type: journal.Warning, Unit: b.unit, Message: note}); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.happened(e, lines...), r.diskTrouble())
+}
+
+// diskTrouble lets a run end whose disk is full.
+func (r *Run) diskTrouble() error {
+	if r.ends.full == "" || r.machine.Stops.Trouble.Code > 0 {
+		return nil
+	}
+	return r.happened(scheduler.Trouble{Why: "disk", Code: 1})
+}
+
+// endLine is the line of the end of an attempt that leaves nothing to check.
+func (r *Run) endLine(b *begun, out *ended, until *time.Time) *journal.Event {
+	res := &b.res
+	e := &journal.Event{Type: journal.AttemptFinished, Unit: b.unit, Verdict: journal.Verdict(out.verdict),
+		Reason: out.reason, Tree: string(res.Work.After), Ref: b.ref, Message: b.stat}
+	if res.Work.TookBack != "" {
+		e.Tree = string(b.before)
+	}
+	if out.outcome == scheduler.Unchanged && b.Purpose == scheduler.Work {
+		e.Verdict, e.Reason = journal.Unchanged, "it changed nothing and says that it is done: a second agent looks"
+	} else if out.outcome == scheduler.Unchanged {
+		e.Verdict, e.Reason = journal.Failed, "it changed nothing, and names nothing that shows that nothing had to be done"
+	}
+	e.Detail = &journal.Detail{Client: journal.Client{Backend: b.with.Backend, Model: cmp.Or(res.Agent.Model, b.with.Model),
+		Log: r.book.Relative(b.in.Log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left},
+		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code,
+			Signal: res.Agent.Signal, Until: until,
+			Seconds: max(0, r.ground.tools.Now().Sub(b.began).Seconds())},
+		Speech: journal.Speech{Claimed: res.Agent.Complete, Words: loop.Tail(res.Agent.Final, loop.MaxWords),
+			Question: loop.Tail(res.Agent.Question, loop.MaxWords), Denied: b.denied}}
+	return e
+}

@@ -1,0 +1,348 @@
+package tagrun
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/loop/trunk"
+	"descartes/scheduler"
+)
+
+// endings is what the words of a run's end are made of, each as it was said last.
+type endings struct {
+	request string // why a person or a signal asked it to end
+	breaker string // what opened the breaker
+	half    bool   // the breaker was open when the run was resumed
+	why     string // of an action at the trunk: what clashes, or fails
+	full    string // that a disk is full
+	base    *loop.Outcome
+	err     error // that left an action without a result
+	stopped error // by which a request cut git short
+}
+
+// outcome is how the run ends, in words.
+func (r *Run) outcome(e scheduler.End) loop.Outcome {
+	c := r.ground.config
+	switch e.Why {
+	case "done":
+		if r.machine.Settings.Step && r.isOpen() {
+			return loop.Outcome{Ending: journal.StepDone}
+		}
+		return loop.Outcome{Ending: journal.AllDone}
+	case "blocked":
+		return loop.Outcome{Ending: journal.TasksBlocked}
+	case "asks":
+		return loop.Outcome{Ending: journal.TasksBlocked}
+	case "agent":
+		if out := r.nobodyCan(); out.Message != "" {
+			return out
+		}
+		return loop.Outcome{Ending: journal.TasksBlocked, Crashed: true}
+	case "stopped":
+		return loop.Outcome{Ending: journal.UserCancelled, Message: cmp.Or(r.ends.request, "interrupted") + r.cutShort()}
+	case "term":
+		return loop.Outcome{Ending: journal.Interrupted, Message: loop.ErrTerminated.Error() + r.cutShort()}
+	case "paused":
+		return loop.Outcome{Ending: journal.Paused, Message: cmp.Or(r.ends.request, "paused by request")}
+	case "quota":
+		return r.usedUp()
+	case "limit":
+		n := r.machine.Limits.Total
+		word := fmt.Sprintf("%d attempts", n)
+		if n == 1 {
+			word = "1 attempt"
+		}
+		return loop.Outcome{Ending: journal.LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", word)}
+	case "cost", "deadline":
+		if out := loop.UsedUp(c, r.ground.tools.Now(), r.book.History.Cost); out != nil {
+			return *out
+		}
+		return loop.Outcome{Ending: journal.CostReached}
+	case "breaker":
+		return loop.Outcome{Ending: journal.BreakerOpen, Message: r.ends.breaker}
+	case "baseline":
+		if r.ends.base != nil {
+			return *r.ends.base
+		}
+		return loop.Outcome{Ending: journal.BaselineFails, Message: r.ends.why}
+	case "lost":
+		return loop.Outcome{Ending: journal.Paused, Message: fmt.Sprintf("%s lost the commit of %s, which this run had made: "+
+			"resume the run to have that done again; if you bring it back first (git reflog has it), or its work is there "+
+			"in another form, set it to done: descartes tasks set %s done",
+			cmp.Or(trunk.ShortRef(r.now.branch), "HEAD"), oneline.List(e.Tasks), e.Tasks[0])}
+	case "aside":
+		return loop.Outcome{Ending: journal.GitRefused, Message: cmp.Or(r.ends.why,
+			"the commits are on "+trunk.ShortRef(r.now.branch))}
+	case "push":
+		return loop.Outcome{Ending: journal.AllDone}
+	case "edited":
+		return loop.Outcome{Ending: journal.Paused, Message: r.ends.err.Error()}
+	case "git":
+		return r.gitRefuses()
+	case "disk":
+		return loop.Outcome{Ending: journal.DiskFull, Message: cmp.Or(r.ends.full, "the disk is full: "+errText(r.ends.err))}
+	case "step":
+		return loop.Outcome{Ending: journal.StepDone}
+	case "left":
+		return loop.Outcome{Ending: journal.OwnError, Message: "tasks are left, and nothing lets them come",
+			Err: errors.New("tasks are left, and nothing lets them come")}
+	}
+	if r.ends.base != nil {
+		return *r.ends.base
+	}
+	err := r.ends.err
+	if err == nil {
+		err = errors.New("it could not go on")
+	}
+	return loop.Outcome{Ending: journal.OwnError, Message: err.Error(), Err: err}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// isOpen reports whether a task is left that a later step does.
+func (r *Run) isOpen() bool {
+	return slices.ContainsFunc(r.machine.Tasks, func(t *scheduler.Task) bool { return t.Stage == scheduler.Pending })
+}
+
+// cutShort says what of git's a request to stop cut short, or "".
+func (r *Run) cutShort() string {
+	if r.ends.stopped == nil {
+		return ""
+	}
+	return ": " + r.ends.stopped.Error() + "; the work is kept, and resuming the run commits it"
+}
+
+func (r *Run) gitRefuses() loop.Outcome {
+	out := loop.Outcome{Ending: journal.GitRefused, Message: errText(r.ends.err)}
+	if refused, ok := errors.AsType[*gitops.RefusedError](r.ends.err); ok && refused.Hint != "" {
+		out.Message += "; to fix it: " + refused.Hint
+	}
+	return out
+}
+
+// fail ends a run that cannot write its journal any more.
+func (r *Run) fail(err error) (loop.Outcome, error) {
+	r.asks.Close()
+	for r.busy > 0 {
+		select {
+		case <-r.did:
+			r.busy--
+		case s := <-r.said:
+			s.done <- err
+		}
+	}
+	if loop.DiskFull(err) {
+		r.ends.full = "the disk is full: " + err.Error()
+		return loop.Outcome{Ending: journal.DiskFull, Message: r.ends.full}, r.drop()
+	}
+	return loop.Outcome{Ending: journal.OwnError, Message: err.Error(), Err: err}, err
+}
+
+// drop removes the slots of a run that ends because their disk is full: what agents left there would fill it at each
+// resume. Their work is under its refs.
+func (r *Run) drop() (err error) {
+	g := &r.ground
+	if g.tools.Free == nil || loop.Room(g.tools.Free, max(g.config.MinFreeDisk, 1), g.tools.Pool) == "" {
+		return nil
+	}
+	for _, s := range r.seats {
+		err = errors.Join(err, s.slot.Drop())
+	}
+	return err
+}
+
+// end ends the run: what was made is named, pushed and written down.
+func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
+	ctx = context.WithoutCancel(ctx)
+	g := &r.ground
+	out := r.outcome(e)
+	if out.Ending == journal.DiskFull {
+		if err := r.drop(); err != nil {
+			return r.fail(err)
+		}
+	}
+	if err := errors.Join(r.tellHeld(), r.shelve()); err != nil {
+		return r.fail(err)
+	}
+	var merged string
+	if err := r.await(func(context.Context) func() error {
+		var err error
+		merged, err = leaveTrunk(ctx, g, r.now)
+		gctx, done := attempt.Linger(ctx)
+		defer done()
+		serr := r.share(gctx)
+		return func() error { return errors.Join(err, serr) }
+	}); err != nil && out.Ending.Final() {
+		out = loop.Outcome{Ending: journal.GitRefused, Message: err.Error()}
+	}
+	if err := r.list.write(); err != nil {
+		return r.fail(err)
+	}
+	if r.list.unread != nil && len(r.list.pending) > 0 && out.Ending.Final() {
+		out = loop.Outcome{Ending: journal.Paused, Message: fmt.Sprintf(
+			"the task list cannot be read, and lacks what is done: %v", r.list.unread)}
+	}
+	if head, err := g.repo.Head(ctx); err == nil && head.Branch != r.now.branch && r.now.branch != "" &&
+		len(r.book.History.WaveCommits) > 0 {
+		out.Branch = trunk.ShortRef(r.now.branch)
+	}
+	out.Commits = r.commits(ctx)
+	if out.Branch != "" || len(r.now.chain.Units) > 0 {
+		out.Merging = g.repo.Merging(ctx, cmp.Or(out.Branch, r.now.chain.Ref))
+	}
+	if g.config.Git.Push && out.Ending != journal.DiskFull && out.Ending != journal.BaselineFails {
+		if err := r.await(func(context.Context) func() error {
+			hooks, over := r.asks.Committing(nil) // not ended by what ended the run
+			defer over()
+			res, unpushed, err := push(hooks, g, r.now, merged, r.voice(journal.Unit{}))
+			return func() error {
+				if out.Unpushed = unpushed; err != nil {
+					return err
+				}
+				return r.happened(res.event, res.lines...)
+			}
+		}); err != nil {
+			return r.fail(err)
+		}
+		e = r.endAgain(e)
+	}
+	return r.close(out, e)
+}
+
+// endAgain asks the machine once more how it ends, which a push may have changed.
+func (r *Run) endAgain(e scheduler.End) scheduler.End {
+	if todo := r.machine.Next(r.ground.tools.Now()); len(todo) == 1 {
+		if now, ok := todo[0].(scheduler.End); ok {
+			return now
+		}
+	}
+	return e
+}
+
+// close records the end, and saves everything.
+func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
+	g, h := &r.ground, r.book.History
+	blocked := h.Blocked()
+	out.Blocked = len(blocked)
+	out.Crashed = out.Crashed || out.Blocked > 0 && !slices.ContainsFunc(blocked,
+		func(b *journal.Event) bool { return b.Verdict != journal.Crashed })
+	counts := journal.TaskCounts(r.job.Graph.Counts())
+	totals := journal.Totals{Tasks: &counts, Attempts: h.Iteration, Commits: len(h.WaveCommits), Cost: h.Cost}
+	line := &journal.Event{Type: journal.LoopFinished, Reason: string(out.Ending), Message: out.Message,
+		Branch: out.Branch, Detail: &journal.Detail{Exit: journal.Exit{End: string(out.Ending)}, Closing: journal.Closing{
+			Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits}}}
+	if out.Ending == journal.Paused {
+		line.Type = journal.LoopPaused
+	}
+	if !out.Until.IsZero() {
+		line.Detail.Until = &out.Until
+	}
+	if g.tools.Code != nil {
+		line.Detail.Code = g.tools.Code(out)
+	}
+	handoff := ""
+	if g.config.Scud.HandoffPath != "" && out.Ending != journal.AllDone {
+		handoff = loop.TagHandoff(r.ID(), r.job, h, g.tools.Now(), &out)
+	}
+	err := r.happened(scheduler.Ended{Why: e.Why, Code: e.Code, Tasks: e.Tasks}, line)
+	if err == nil {
+		err = r.list.write()
+	}
+	if err == nil && handoff != "" {
+		err = store.WriteHandoff(g.tools.FS, g.root, g.config.Scud.HandoffPath, g.tools.Redact.Text(handoff))
+	}
+	if err == nil { // an agent may have changed it
+		err = errors.Join(g.home.Give(g.tools.FS, r.book.State), g.home.ClearRequest(r.ID()))
+	}
+	if out.Ending == journal.DiskFull && loop.DiskFull(err) {
+		r.ends.full = cmp.Or(r.ends.full, "the disk is full")
+		return out, nil // otherwise a resume finds a killed loop
+	}
+	if err == nil && out.Ending == journal.OwnError {
+		err = out.Err
+	}
+	return out, err
+}
+
+// shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.
+func (r *Run) shelve() error {
+	changes := map[string]string{}
+	for _, open := range r.book.History.OpenTasks() {
+		if t := r.machine.Task(open.ID); t != nil && t.Stage == scheduler.Merged {
+			continue // it is in-progress until the branch has it
+		}
+		changes[open.ID] = "pending"
+	}
+	return r.statuses(changes)
+}
+
+// share keeps what is blocked, and what is asked, with the answers: the next run has it, in any clone. It is slow;
+// nothing else is at work.
+func (r *Run) share(ctx context.Context) error {
+	g := &r.ground
+	of := map[string]*journal.Event{}
+	for _, e := range r.book.History.Blocked() {
+		of[e.Task] = e
+	}
+	var blocked []store.Asked
+	err := g.home.EditSaid(ctx, g.tools.FS, g.tag, func(s *store.Said) bool {
+		for _, id := range r.job.Blocked() {
+			if e := of[id]; e != nil {
+				blocked = append(blocked, store.Asked{Loop: r.ID(), Task: id, Title: e.Title, Reason: e.Reason,
+					Question: e.Spoken().Question, Attempts: e.Attempt, At: e.TS})
+			} else if i := slices.IndexFunc(s.Asked, func(a store.Asked) bool { return a.Task == id }); i >= 0 {
+				blocked = append(blocked, s.Asked[i])
+			}
+		}
+		if len(blocked) == 0 && len(s.Asked) == 0 {
+			return false
+		}
+		s.Asked, s.AskedAt = blocked, g.tools.Now()
+		return true
+	})
+	if err == nil {
+		err = r.sayings().Share(ctx, "")
+	}
+	if err != nil && ctx.Err() == nil {
+		err = r.voice(journal.Unit{}).note(fmt.Sprintf("what is asked reaches no other clone: %v", err))
+	}
+	return err
+}
+
+// commits is how many of the branch's newest commits have all of the run's; 0 if that is not known.
+func (r *Run) commits(ctx context.Context) int {
+	links := r.now.chain.Links
+	head, err := r.now.head(ctx, &r.ground)
+	if err != nil || head == "" || len(links) == 0 || links[0].Head == "" {
+		return 0
+	}
+	all, err := r.ground.repo.News(ctx, links[0].Head, head, "", "")
+	ours := slices.IndexFunc(all, func(c gitops.ChainLink) bool {
+		return slices.Contains(c.Trailers["Descartes-Loop"], r.ID())
+	})
+	if err == nil && ours > 0 {
+		all = all[ours:]
+	}
+	return len(all)
+}
+
+// lastLine is the last line of a text that says something.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

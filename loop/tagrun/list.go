@@ -1,0 +1,338 @@
+package tagrun
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/crash"
+	"descartes/loop/journal"
+	"descartes/loop/source"
+	"descartes/loop/workspace"
+	"descartes/scheduler"
+	"descartes/tasks"
+)
+
+// listFile keeps the task list on disk, a snapshot of the journal as the state file is. Rewriting a large one is slow,
+// so that happens at most every second or every twenty times its own duration, whichever is longer. Only the goroutine
+// that decides uses it.
+type listFile struct {
+	fs      atomicfile.FS
+	file    *tasks.File
+	sync    func() error // makes the journal durable: the list must never be ahead of it
+	busy    func() bool  // somebody's rebase or merge is open, which a changed list would stop: it waits
+	saved   func(pending bool) error
+	pending map[string]tasks.Status
+	last    time.Time
+	took    time.Duration
+	seen    workspace.Look
+	mirror  workspace.Look // of the file that follows it; zero if there is none
+
+	unread  error                   // why it cannot be read now: what was last read of it holds
+	theirs  map[string]tasks.Status // statuses that others wrote since the run last took them
+	edited  bool                    // others changed the file since then
+	refused bool                    // it was said that it cannot be used as it is now
+}
+
+// note takes in new statuses and rewrites the file if it is time.
+func (l *listFile) note(changes map[string]string) error {
+	for id, st := range changes {
+		if _, ok := l.file.Task(id); ok { // otherwise somebody deleted it
+			l.pending[id] = tasks.Status(st)
+		}
+	}
+	return l.late()
+}
+
+// late rewrites the file if a change waits and it is time.
+func (l *listFile) late() error {
+	if len(l.pending) == 0 || time.Since(l.last) < max(time.Second, 20*l.took) {
+		return nil
+	}
+	return l.write()
+}
+
+// write saves the list, and then the state file. A list that cannot be read waits: a later run writes what it lacks.
+func (l *listFile) write() error {
+	begin := time.Now()
+	if err := l.sync(); err != nil {
+		return err
+	}
+	if l.read(); len(l.pending) > 0 && l.unread == nil && !l.busy() {
+		crash.Point("before-task-file")
+		l.file.SetReplace(atomicfile.Replacer(l.fs))
+		before := l.file.Tasks()
+		want, err := l.file.With(l.pending)
+		if err == nil {
+			err = l.file.Save(l.pending)
+		}
+		if err != nil {
+			return fmt.Errorf("save task file: %w", err)
+		}
+		if !bytes.Equal(want, l.file.Bytes()) { // it was edited just now
+			l.compare(before)
+		}
+		clear(l.pending)
+		l.look()
+		crash.Point("task-file-saved")
+	}
+	if err := l.saved(len(l.pending) > 0); err != nil {
+		return err
+	}
+	crash.Point("state-saved")
+	l.last = time.Now()
+	l.took = l.last.Sub(begin)
+	return nil
+}
+
+// read takes in what others wrote into the list.
+func (l *listFile) read() {
+	if l.unread == nil && l.seen.Same() && (l.mirror.Path == "" || l.mirror.Same()) {
+		return
+	}
+	before := l.file.Tasks()
+	if l.unread = l.file.Refresh(); l.unread != nil {
+		return
+	}
+	l.compare(before)
+	l.look()
+}
+
+// compare notes that others changed the list since it was as given, and the statuses that they changed.
+func (l *listFile) compare(before []tasks.Task) {
+	l.edited = true
+	if l.theirs == nil {
+		l.theirs = map[string]tasks.Status{}
+	}
+	known := make(map[string]tasks.Status, len(before))
+	for i := range before {
+		known[before[i].ID] = before[i].Status
+	}
+	for _, t := range l.file.Tasks() {
+		ours, mine := l.pending[t.ID]
+		if mine && ours.Open() && !t.Status.Open() { // what a person decided goes before that it has begun
+			mine = false
+			delete(l.pending, t.ID)
+		}
+		if !mine && known[t.ID] != t.Status {
+			l.theirs[t.ID] = t.Status
+		}
+	}
+	for id := range l.pending {
+		if _, ok := l.file.Task(id); !ok {
+			delete(l.pending, id)
+		}
+	}
+}
+
+// look remembers the file's identity as we left it, and that of the one that follows it.
+func (l *listFile) look() {
+	l.seen, l.mirror = workspace.LookAt(l.file.Path()), workspace.Look{}
+	if m, ok := l.file.Mirror(); ok {
+		l.mirror = workspace.LookAt(m.Path())
+	}
+}
+
+// files are the list, and what follows it, as a commit should have them, by their paths from the repository's top on:
+// with what is not written yet, and with these tasks done. Files outside of the repository are not among them.
+func (l *listFile) files(repo *gitops.Repo, done []string) map[string][]byte {
+	set := maps.Clone(l.pending)
+	for _, id := range done {
+		if _, ok := l.file.Task(id); ok {
+			set[id] = tasks.Done
+		}
+	}
+	files := map[string][]byte{}
+	add := func(f *tasks.File, content []byte) {
+		path, err := filepath.EvalSymlinks(f.Path()) // a link stays a link; its target was saved
+		if err != nil {
+			path = f.Path()
+		}
+		rel, err := filepath.Rel(repo.Root(), path)
+		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			files[filepath.ToSlash(rel)] = content
+		}
+	}
+	l.read() // another run may write about another tag
+	content, err := l.file.With(set)
+	if err != nil {
+		content = l.file.Bytes()
+	}
+	add(l.file, content)
+	if mirror, ok := l.file.Mirror(); ok {
+		add(mirror, mirror.Bytes())
+	}
+	return files
+}
+
+// task is one of the list, nil for what it does not have.
+func (r *Run) task(id string) *tasks.Task {
+	if t, ok := r.job.Graph.Task(id); ok {
+		return t
+	}
+	return nil
+}
+
+func (r *Run) title(id string) string {
+	if t := r.task(id); t != nil {
+		return t.Title
+	}
+	return r.oursTitle(id)
+}
+
+// elsewhere is a need that no task of the list is: what is held by something that only the graph knows.
+const elsewhere = "(elsewhere)"
+
+// listed is the list as the machine has it.
+func (r *Run) listed() (list []scheduler.Listed) {
+	g, c := r.job.Graph, r.ground.config
+	took := r.durations()
+	for _, id := range g.Leaves() {
+		t, _ := g.Task(id)
+		l := scheduler.Listed{ID: id, Needs: g.Deps(id), Rank: scheduler.PriorityOf(t.Priority),
+			Hours: took[id].Hours(), Labels: r.job.Needs(id), Word: r.word(id)}
+		if c.RespectScope {
+			l.Scope = t.Scope
+		}
+		for _, one := range c.Choices(t) {
+			l.Accounts = append(l.Accounts, one.Backend)
+		}
+		l.Accounts = slices.Compact(l.Accounts)
+		if c.Reviews() != "" {
+			for _, one := range c.Reviewers() {
+				l.Review = append(l.Review, one.Backend)
+			}
+		}
+		if root, held := g.Held(id); held && slices.ContainsFunc(root, func(by string) bool {
+			return by == id || r.task(by) == nil || r.task(by).Container()
+		}) {
+			l.Needs = append(l.Needs, elsewhere)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// word is what a person says of a task in the list. What the run wrote there itself is none.
+func (r *Run) word(id string) scheduler.Word {
+	status := r.job.Graph.Status(id)
+	ours := r.book.History.Task(id)
+	switch state := r.job.Graph.State(id); {
+	case state == scheduler.StateDone && ours.Stand != journal.StandDone:
+		return scheduler.ByHand
+	case state == scheduler.StateBlocked && ours.Stand != journal.StandBlocked && !ours.Open():
+		if r.ground.config.Scud.RetryBlocked {
+			return ""
+		}
+		return scheduler.Stuck
+	case state == scheduler.StateOther, status.SetAside():
+		return scheduler.PutAside
+	}
+	return ""
+}
+
+// durations are how long tasks took in this run and in the one before it.
+func (r *Run) durations() map[string]time.Duration {
+	took := map[string]time.Duration{}
+	add := func(h *journal.State) {
+		sum := map[string]time.Duration{}
+		for _, a := range h.Attempts {
+			if a.Task != "" && a.Ended.After(a.Started) {
+				sum[a.Task] += a.Ended.Sub(a.Started)
+			}
+		}
+		maps.Copy(took, sum)
+	}
+	last, err := r.ground.home.LastOf(r.ground.tag)
+	if err == nil && last != nil && last.State.ID != r.ID() {
+		// the commands that show that loop report what is wrong with it
+		if h, err := journal.Load(r.ground.home.Events(last.State.ID)); err == nil {
+			add(h)
+		}
+	}
+	add(r.book.History)
+	return took
+}
+
+// readList takes in what others changed in the list.
+func (r *Run) readList() error {
+	l := r.list
+	if l.read(); l.unread != nil {
+		return r.refuseList(l.unread)
+	}
+	if !l.edited {
+		l.refused = false
+		return nil
+	}
+	next := r.machine.Waves.Committed + 1
+	c, err := r.job.Reread(source.Run{Stands: r.stands, Wrote: l.theirs, Waves: r.waves(), Next: next,
+		Candidates: len(r.lanes), Proves: r.ground.config.NeedsLab(), Trusts: r.ground.config.Confined()})
+	if err != nil {
+		return r.refuseList(err)
+	}
+	maps.Copy(l.pending, c.Undone)
+	for id, status := range c.Wishes { // what a person says of a task at work holds when that is over
+		r.job.Graph.SetStatus(id, status)
+	}
+	l.theirs, l.edited, l.refused = nil, false, false
+	r.book.State.TotalWaves = len(r.job.Graph.Waves())
+	var lines []*journal.Event
+	if c.Words != "" {
+		lines = append(lines, &journal.Event{Type: journal.ListChanged,
+			Unit: journal.Unit{Wave: next, Of: r.book.State.TotalWaves}, Message: c.Words, Tasks: c.Tasks})
+	}
+	var again []string
+	for _, id := range c.Tasks {
+		if t := r.machine.Task(id); t != nil && t.Stage == scheduler.Blocked && r.job.Graph.Status(id).Open() {
+			again = append(again, id)
+		}
+	}
+	if err := r.happened(scheduler.ListChanged{List: r.listed()}, lines...); err != nil {
+		return err
+	}
+	for _, id := range again {
+		if err := r.happened(scheduler.Requested{Request: scheduler.Retry, Task: id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stands is where a task stands in this run.
+func (r *Run) stands(id string) source.Standing {
+	t, h := r.machine.Task(id), r.book.History.Task(id)
+	if t == nil {
+		return source.Standing{}
+	}
+	return source.Standing{Begun: h.Attempts > 0, Open: h.Open(), Merged: t.Stage == scheduler.Merged,
+		AtWork: slices.Contains([]scheduler.Stage{scheduler.Running, scheduler.Made, scheduler.Checking,
+			scheduler.Reviewing}, t.Stage)}
+}
+
+// waves are those of the tasks that began.
+func (r *Run) waves() map[string]int {
+	waves := r.book.History.Waves()
+	for _, t := range r.machine.Tasks {
+		if waves[t.ID] > 0 && t.Wave < scheduler.EndWave {
+			waves[t.ID] = cmp.Or(t.Wave, waves[t.ID])
+		}
+	}
+	return waves
+}
+
+// refuseList says once that a list cannot be used as it is now.
+func (r *Run) refuseList(why error) error {
+	if r.list.refused {
+		return nil
+	}
+	r.list.refused = true
+	return r.book.Write(&journal.Event{Type: journal.Warning,
+		Message: fmt.Sprintf("the task list stays as last read: %v", why)})
+}

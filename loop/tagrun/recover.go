@@ -1,0 +1,430 @@
+package tagrun
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"descartes/agent"
+	"descartes/config"
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/source"
+	"descartes/loop/store"
+	"descartes/loop/trunk"
+	"descartes/scheduler"
+	"descartes/specbuild"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// remains are what git and the disk have of a run that went before.
+type remains struct {
+	trunk trunkState
+	kept  []gitops.Ref
+	ended []*found // attempts whose agents ended before that could be written down
+	cut   []*found // attempts that were killed
+}
+
+// found is an attempt that a killed run left open.
+type found struct {
+	open *journal.Event
+	left *left  // what its agent left; nil: it was killed
+	ref  string // that keeps what its slot held, or ""
+	tree string
+	note string
+}
+
+// resume looks at what is left of an earlier run, and applies Resumed: the first event of every run.
+func (r *Run) resume(ctx context.Context) func() error {
+	rest, err := r.look(ctx)
+	return func() error {
+		if err := r.resumed(rest, err); err != nil {
+			return err
+		}
+		if err != nil {
+			return r.broke(err, scheduler.BranchMoved{})
+		}
+		return nil
+	}
+}
+
+// look finds what is left. It is slow. Nothing else is at work, so it may read what the deciding goroutine owns.
+func (r *Run) look(ctx context.Context) (rest remains, err error) {
+	g := &r.ground
+	if err := r.mask(); err != nil {
+		return rest, err
+	}
+	branch, err := r.branch(ctx)
+	if err != nil {
+		return rest, err
+	}
+	v := r.voice(journal.Unit{})
+	b := begins{branch: branch, takes: r.options.Branch, files: r.list.files(g.repo, nil), commit: r.book.History.WaveCommits,
+		done: func(id string) bool { return r.job.Graph.Status(id) == tasks.Done }}
+	if rest.trunk, err = readTrunk(ctx, g, b, v); err != nil {
+		return rest, err
+	}
+	if rest.kept, err = r.keptRefs(ctx); err != nil {
+		return rest, err
+	}
+	for _, open := range r.book.History.Left() {
+		t := r.machine.Task(open.Task)
+		if t == nil || t.Lane < 0 || t.Purpose == scheduler.Review {
+			continue // its agent has ended
+		}
+		f, err := r.found(ctx, open, rest.trunk.now.chain.Links)
+		if err != nil {
+			return rest, err
+		}
+		if f.left != nil {
+			rest.ended = append(rest.ended, f)
+		} else {
+			rest.cut = append(rest.cut, f)
+		}
+	}
+	return rest, nil
+}
+
+// found finds what is left of an attempt whose run was killed: all of it under its ref, or what its slot holds, which a
+// ref keeps.
+func (r *Run) found(ctx context.Context, open *journal.Event, links []trunk.Link) (*found, error) {
+	g, f := &r.ground, &found{open: open}
+	log := g.home.Log(g.id, open.Task, open.Attempt)
+	ref := store.RefPrefix(g.id, open.Task) + strconv.Itoa(open.Attempt)
+	commit, err := g.repo.RefCommit(ref)
+	if err != nil {
+		return nil, gitErr("look at what a killed run left", err)
+	}
+	if commit != "" {
+		if f.left, err = leftIn(g, commit); err != nil {
+			return nil, err
+		}
+	}
+	slot, err := g.pool.Take(ctx, open.Slot)
+	if err != nil || slot == nil { // another run has it
+		return f, err
+	}
+	s, err := g.seat(slot)
+	if err != nil {
+		return nil, err
+	}
+	if at := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.seats == nil }); at >= 0 {
+		r.lanes[at].seats = s
+	}
+	if err := s.runner.Killed(log); err != nil || f.left != nil {
+		return f, err
+	}
+	work, err := slot.Holds(ctx, open.TS)
+	switch {
+	case err != nil && ctx.Err() == nil && !loop.DiskFull(err):
+		f.note = fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err)
+		return f, nil
+	case err != nil || work.After == "" || string(work.After) == open.Tree && work.Commits == "":
+		return f, err
+	}
+	from := ""
+	for _, l := range links {
+		if string(l.Tree) == cmp.Or(open.Base, open.Tree) {
+			from = l.Hash
+		}
+	}
+	parents := slices.DeleteFunc([]string{from, work.Commits}, func(p string) bool { return p == "" })
+	k := source.Kept{Loop: g.id, Task: open.Task, Attempt: open.Attempt, Verdict: string(verify.Cancelled),
+		Reason: journal.Killed}
+	if _, err := g.repo.Keep(ctx, ref, work.After, slices.Compact(parents), g.tools.Redact.Text(k.Message(g.tag))); err != nil {
+		return nil, gitErr("keep the work on task "+open.Task, err)
+	}
+	f.ref, f.tree = ref, string(work.After)
+	return f, nil
+}
+
+// leftIn is what an agent left by the message of the commit that keeps it; nil if it says nothing.
+func leftIn(g *ground, commit string) (*left, error) {
+	made, err := g.repo.ReadCommit(commit)
+	if err != nil {
+		return nil, gitErr("look at what a killed run left", err)
+	}
+	text := made.Trailers[leftTrailer]
+	if len(text) == 0 {
+		return nil, nil
+	}
+	var l left
+	if json.Unmarshal([]byte(text[0]), &l) != nil || l.Detail == nil { // masked in the middle: it is made again
+		return nil, nil
+	}
+	return &l, nil
+}
+
+// mask overwrites secrets in all logs of the run: the process that was to do so may have been killed.
+func (r *Run) mask() (err error) {
+	g := &r.ground
+	for _, dir := range []string{filepath.Join(g.home.Run(g.id), "logs"), g.home.Private(g.id)} {
+		walked := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".log" {
+				_, err = g.tools.Redact.Log(path, 0, 0)
+			}
+			return err
+		})
+		if !errors.Is(walked, fs.ErrNotExist) {
+			err = errors.Join(err, walked)
+		}
+	}
+	return err
+}
+
+// resumed writes down that a run begins, with what was found.
+func (r *Run) resumed(rest remains, failed error) error {
+	h, t := r.book.History, &rest.trunk
+	r.now, r.kept = t.now, rest.kept
+	first := &journal.Event{Type: journal.LoopStarted, Branch: t.now.branch}
+	if r.told.resumes {
+		first.Type = journal.LoopResumed
+		if h.Seq > 0 {
+			first.Reason = journal.ReasonTakeover
+		}
+	}
+	var retried []string
+	if r.ground.config.Scud.RetryBlocked {
+		if retried = r.job.Blocked(); len(retried) > 0 || h.Seq > 0 {
+			first.Reason, first.Tasks = journal.ReasonRetry, retried
+		}
+	}
+	lines := []*journal.Event{first}
+	if r.told.others {
+		e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonChecks,
+			Message: "other checks decide than before: what is not done has all its attempts again"}
+		for _, open := range h.OpenTasks() {
+			e.Tasks = append(e.Tasks, open.ID)
+		}
+		if len(e.Tasks) > 0 {
+			lines = append(lines, e)
+		}
+	}
+	lines = append(lines, t.lines...)
+	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
+		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave}
+	for _, l := range r.lanes {
+		e.Lanes = append(e.Lanes, scheduler.Lane{Number: l.number})
+	}
+	for _, f := range rest.ended {
+		u := f.open.Unit
+		lines = append(lines, &journal.Event{Type: journal.AgentFinished, Unit: u, Detail: f.left.Detail})
+		if f.left.Outcome == scheduler.Finished {
+			e.Kept = append(e.Kept, scheduler.Kept{Task: u.Task, USD: f.left.USD})
+			continue
+		}
+		lines = append(lines, &journal.Event{Type: journal.AttemptFinished, Unit: u, Verdict: journal.Cancelled,
+			Reason: journal.Killed, Detail: f.left.Detail})
+	}
+	for _, f := range rest.cut {
+		if f.note != "" {
+			lines = append(lines, &journal.Event{Type: journal.Warning, Unit: f.open.Unit, Message: f.note})
+		}
+		lines = append(lines, &journal.Event{Type: journal.AttemptFinished, Unit: f.open.Unit,
+			Verdict: journal.Cancelled, Reason: journal.Killed, Ref: f.ref, Tree: f.tree,
+			Detail: &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{
+				Log: r.book.Relative(r.ground.home.Log(r.ID(), f.open.Task, f.open.Attempt))}}})
+	}
+	// the first line carries the event: a run that is folded again begins with it
+	if err := r.happenedOn(0, e, lines...); err != nil {
+		return err
+	}
+	for _, id := range retried {
+		if one := r.machine.Task(id); one != nil && one.Stage == scheduler.Blocked {
+			if err := r.happened(scheduler.Requested{Request: scheduler.Retry, Task: id}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.list.write(); err != nil || failed != nil {
+		return err
+	}
+	now, err := saveTrunk(r.asks.Now, &r.ground, r.now)
+	if r.now = now; err != nil {
+		return r.trouble(err)
+	}
+	return r.takeAnswers()
+}
+
+// madeOf is the work that is to be checked or reviewed of a task, found again after a kill.
+func (r *Run) madeOf(id string) (*made, error) {
+	if m := r.made[id]; m != nil {
+		return m, nil
+	}
+	t := r.machine.Task(id)
+	m := &made{task: r.task(id), unit: r.unit(id)}
+	if m.task == nil {
+		m.task = &tasks.Task{ID: id, Title: r.oursTitle(id)}
+	}
+	m.takes = t.Takes
+	loopID, number := r.ID(), t.Number
+	if a := store.Accepted(r.job.Answers, id); t.Accepted && a != nil {
+		loopID, number = a.Loop, a.Attempt
+		m.accepted = strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
+	}
+	m.unit.Attempt = number
+	m.ref = store.RefPrefix(loopID, id) + strconv.Itoa(number)
+	commit, err := r.ground.repo.RefCommit(m.ref)
+	if err == nil && commit == "" {
+		err = &gitops.RefusedError{Reason: m.ref + ", which keeps the work on task " + id + ", is gone",
+			Hint: "git fetch it from where it is, or start a new run"}
+	}
+	if err != nil {
+		return nil, gitErr("take the work on task "+id, err)
+	}
+	was, err := r.ground.repo.ReadCommit(commit)
+	if err != nil {
+		return nil, gitErr("take the work on task "+id, err)
+	}
+	m.commit, m.from = commit, was.Parent()
+	if m.base, err = r.ground.repo.CommitTree(m.from); err != nil {
+		return nil, gitErr("take the work on task "+id, err)
+	}
+	with := config.Choice{}
+	m.began = r.ground.tools.Now()
+	if a := r.book.History.Attempt(journal.Key{Task: id, Number: number}); a != nil {
+		with, m.began = config.Choice{Backend: a.Backend, Model: a.Model}, a.Started
+		if a.Slot > 0 {
+			m.unit.Slot = a.Slot
+		}
+		if d := a.Agent; d != nil {
+			m.res.Agent = agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Code: d.Code,
+				Signal: d.Signal, Complete: d.Claimed, Blocked: d.Blocked, Question: d.Question, Final: d.Words,
+				Session: d.Session, Model: d.Model}
+		}
+	}
+	m.in = r.input(m, with)
+	w := &m.res.Work
+	w.Before, w.Seen, w.After = m.base, was.Tree, was.Tree
+	if n := len(was.Parents); n > 1 {
+		w.Commits = was.Parents[n-1]
+	}
+	if w.Changed, err = r.ground.repo.Changed(r.asks.Now, m.base, was.Tree); err != nil {
+		return nil, gitErr("take the work on task "+id, err)
+	}
+	if m.res.Changed = len(w.Changed); m.res.Agent.End == "" || m.accepted != "" {
+		m.res.Agent = agent.Result{End: agent.Finished, Complete: true}
+	}
+	r.made[id] = m
+	return m, nil
+}
+
+// text is what a task's agent is given.
+func (r *Run) text(b *begun) (specbuild.Spec, error) {
+	q := source.NextAttempt(r.book.History, b.Task)
+	q.Attempt, q.Of = b.unit.Attempt, b.unit.Of
+	q.AddEarlier(r.kept, r.ground.tag, r.ID())
+	if r.task(b.Task) == nil {
+		return r.oursText(b), nil
+	}
+	spec, err := r.job.Spec(q)
+	if err == nil && b.Purpose == scheduler.SecondLook {
+		spec.Text += secondLook
+	}
+	return spec, err
+}
+
+// secondLook is what an agent is told where the one before it found nothing to do.
+const secondLook = `
+## A second look
+
+Another agent was given this task before you, changed nothing, and says that it is done. Look for yourself. If something
+is left to do, do it. If nothing is, name in your last message the files and tests that show that, by their paths.
+`
+
+// oursTitle is what a task is for that the run added.
+func (r *Run) oursTitle(id string) string {
+	t := r.machine.Task(id)
+	switch {
+	case t == nil:
+		return ""
+	case t.Takes != "":
+		return fmt.Sprintf("take in %.12s", t.Takes)
+	case t.Wave == scheduler.EndWave:
+		return t.Check + " at the end"
+	}
+	return fmt.Sprintf("%s of wave %d", t.Check, t.Wave)
+}
+
+// oursText is the text of a task that the run added.
+func (r *Run) oursText(b *begun) specbuild.Spec {
+	t := r.machine.Task(b.Task)
+	var text strings.Builder
+	fmt.Fprintf(&text, "# Task %s: %s\n\n", b.Task, r.oursTitle(b.Task))
+	if t.Takes != "" {
+		fmt.Fprintf(&text, "Somebody committed %.12s while this run worked, and that conflicts with the run's own work. "+
+			"Both are merged in this working tree, with git's conflict markers where they change the same lines. "+
+			"Resolve the conflicts so that both intentions hold.\n", t.Takes)
+	} else {
+		fmt.Fprintf(&text, "The check %q fails on the work of several tasks together. Find out why, and mend it.\n", t.Check)
+		for _, c := range r.checksNamed([]string{t.Check}) {
+			fmt.Fprintf(&text, "\nIt runs:\n\n    %s\n", c.Run)
+		}
+		if r.ends.why != "" {
+			fmt.Fprintf(&text, "\nIt ended with:\n\n%s\n", r.ends.why)
+		}
+	}
+	if f := r.book.History.Task(b.Task).Failure; f.Verdict != "" {
+		fmt.Fprintf(&text, "\nThe attempt before failed: %s\n", f.Reason)
+		if f.Result != nil && f.Result.Output != "" {
+			text.WriteString("\n" + f.Result.Output + "\n")
+		}
+	}
+	fmt.Fprintf(&text, "\nWhen you are done, say %s.\n", r.ground.config.CompletionPromise)
+	s := specbuild.Spec{Text: text.String()}
+	s.Tokens = specbuild.Tokens(s.Text)
+	return s
+}
+
+// takeAnswers opens blocked tasks again that a person answered about, and takes work that he accepted.
+func (r *Run) takeAnswers() error {
+	blocked := false
+	for _, t := range r.machine.Tasks {
+		blocked = blocked || t.Stage == scheduler.Blocked
+	}
+	if !blocked {
+		return nil
+	}
+	answers, err := r.ground.home.Answers(r.ground.tag)
+	if err != nil {
+		return r.warnOnce(err.Error())
+	}
+	r.job.Answers = answers
+	var ids []string
+	for _, t := range r.machine.Tasks {
+		if t.Stage != scheduler.Blocked {
+			continue
+		}
+		if e := r.book.History.Task(t.ID).Blocked; e != nil && r.job.Answered(t.ID, e.TS) {
+			ids = append(ids, t.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := r.book.Write(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered,
+		Tasks: ids}); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		q := scheduler.Requested{Request: scheduler.Retry, Task: id}
+		if a := store.Accepted(answers, id); a != nil && r.ground.repo != nil {
+			q.Request = scheduler.Accept
+			delete(r.made, id)
+		}
+		if err := r.happened(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,414 @@
+package tagrun
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"descartes/config"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/book"
+	"descartes/loop/journal"
+	"descartes/loop/lab"
+	"descartes/loop/source"
+	"descartes/loop/store"
+	"descartes/loop/trunk"
+	"descartes/loop/workspace"
+	"descartes/scheduler"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// Start begins a run over a tag, or resumes one: it takes the locks, opens the journal and folds it. The first event is
+// written by Run. The caller closes the run.
+func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, opt loop.StartOptions) (_ *Run, err error) {
+	r := &Run{job: job, options: opt, did: make(chan func() error), said: make(chan report), made: map[string]*made{},
+		machine: scheduler.NewRun(), told: told{waits: map[string]time.Time{}, instead: map[string]string{},
+			once: map[string]bool{}, held: map[string]string{}}}
+	g := &r.ground
+	g.root, g.tag, g.config, g.repo, g.home, g.tools = root, job.File.Tag(), &job.Config, tools.Repo,
+		store.NewHome(root), &tools
+	r.locks = &store.Locks{Who: store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Tag: g.tag,
+		Files: store.FilesOf(job.File)}}
+	r.book = &book.Book{History: journal.NewState(), Redact: tools.Redact, Observe: tools.Observe, Root: root,
+		State: &store.State{}, TaskID: job.TaskID, Changes: r.statuses}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	ids, err := g.home.LockIDs(ctx, r.locks.Who) // others may start at the same time
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, ids.Release()) }()
+	if err := g.home.Beside(ctx, tools.Repo, r.locks.Who); err != nil {
+		return r, err
+	}
+	if err := tools.Repo.Claim(); err != nil {
+		return r, err
+	}
+	if err := g.home.Make(tools.FS); err != nil {
+		return r, err
+	}
+	path, err := r.choose(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := r.open(path); err != nil {
+		return r, err
+	}
+	return r, g.home.ArchiveEnded(tools.FS, path)
+}
+
+// choose makes the list if the plan is one, and resumes the given loop, or the tag's unfinished one, or names a new one.
+// The list is as it was read once nobody else runs the tag.
+func (r *Run) choose(ctx context.Context) (path string, err error) {
+	g, j, opt, s := &r.ground, r.job, &r.options, r.book.State
+	if j.Import != nil {
+		if _, err := j.Import.Write(g.root, g.tag); err != nil {
+			return "", err
+		}
+	}
+	var old *store.Saved
+	if opt.Resume == "" {
+		old, err = g.home.Unfinished(g.tag)
+	} else {
+		old = &store.Saved{Path: opt.Resume}
+		old.State, err = g.home.Load(opt.Resume)
+	}
+	if err != nil {
+		return "", err
+	}
+	if old != nil {
+		now := g.config
+		if opt.Saved != nil { // without secrets, as the old ones
+			now = opt.Saved
+		}
+		r.told.others = !slices.EqualFunc(now.ChecksOf(true), old.State.Config.ChecksOf(true), sameCheck)
+		*s, path = *old.State, old.Path
+	} else {
+		if s.ID, err = g.home.FreeID(opt.Name, opt.Command); err != nil {
+			return "", err
+		}
+		s.StartedAt = g.tools.Now()
+		if path, err = g.home.FreePath(g.tools.FS, s.ID, opt.Name, opt.StatePath); err != nil {
+			return "", err
+		}
+	}
+	r.told.resumes = old != nil
+	g.id, r.locks.Who.Loop = s.ID, s.ID
+	s.Kind, s.Tag, s.TaskFile, s.Scope = store.KindTag, g.tag, r.book.Relative(j.File.Path()), opt.Scope
+	if err := r.locks.Take(ctx, store.TagLock(g.repo.Dir(), g.tag)); err != nil {
+		return "", err
+	}
+	if err := source.Unchanged(j.File); err != nil {
+		return "", err
+	}
+	if err := r.sayings().Share(ctx, ""); err != nil {
+		return "", gitErr("take over the answers", err)
+	}
+	if j.Answers, err = g.home.Answers(g.tag); err != nil {
+		return "", err
+	}
+	if err := j.File.Clean(); err != nil { // half written by a killed loop
+		return "", fmt.Errorf("remove temporary files: %w", err)
+	}
+	if err := r.locks.Take(ctx, store.LockOf(path)); err != nil {
+		return "", err
+	}
+	s.Version, s.Config, s.Session = store.StateVersion, *g.config, opt.Session
+	if opt.Saved != nil {
+		s.Config = *opt.Saved
+	}
+	s.PID, s.Host = r.locks.Who.PID, r.locks.Who.Host
+	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
+	if err := atomicfile.Clean(g.tools.FS, path); err != nil { // half written by a killed loop
+		return "", fmt.Errorf("remove temporary files of %s: %w", path, err)
+	}
+	return path, nil
+}
+
+// sameCheck reports whether two checks decide the same.
+func sameCheck(a, b verify.Check) bool { return a.Name == b.Name && a.Run == b.Run && a.When == b.When }
+
+// sayings are what is said about the tasks of the tag.
+func (r *Run) sayings() trunk.Sayings {
+	g := &r.ground
+	return trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, Now: g.tools.Now}
+}
+
+// open opens the journal and folds it.
+func (r *Run) open(path string) (err error) {
+	g, b := &r.ground, r.book
+	var events []journal.Event
+	if b.Journal, events, err = journal.Open(g.tools.FS, g.home.Events(g.id), g.id, g.tools.Now); err != nil {
+		return err
+	}
+	b.Own = &loop.OwnState{FS: g.tools.FS, Path: path}
+	r.list = &listFile{fs: g.tools.FS, file: r.job.File, sync: b.Journal.Sync, pending: map[string]tasks.Status{},
+		busy: func() bool { return g.repo.Underway() != "" }, saved: r.listSaved}
+	if err := os.MkdirAll(g.home.Run(g.id)+"/logs", 0o755); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	if err := g.home.NoteState(g.tools.FS, g.id, path); err != nil {
+		return err
+	}
+	if err := g.home.ClearRequest(g.id); err != nil {
+		return err
+	}
+	if err := r.fold(events); err != nil {
+		return err
+	}
+	r.ground.seat = r.newSeats()
+	r.ground.inTree = func(ctx context.Context, v voice, do func() error) error {
+		return store.InTree(ctx, g.repo.Dir(), r.locks.Who, func(line string) error { return v.note(line) }, do)
+	}
+	r.trees.wave = &tree{}
+	for n := range g.config.Slots() {
+		r.lanes = append(r.lanes, &lane{number: n + 1})
+	}
+	return g.home.Give(g.tools.FS, b.State)
+}
+
+// fold takes in the journal of earlier runs, and what of it the list does not have yet.
+func (r *Run) fold(events []journal.Event) error {
+	b := r.book
+	if n := int64(len(events)); n < b.State.Seq {
+		return &journal.DamageError{Path: b.Journal.Path(), Line: len(events) + 1,
+			Err: fmt.Errorf("it ends after event %d, the task list has %d", n, b.State.Seq)}
+	}
+	for i := range events {
+		b.History.Apply(&events[i])
+		e, ok, err := kinds.Read(&events[i], nil)
+		if err != nil {
+			return err
+		}
+		if ok {
+			r.machine.Apply(e)
+		}
+	}
+	r.ends.half = r.machine.Breaker.IsOpen()
+	g := r.job.Graph
+	g.Number(b.History.Waves())
+	b.State.TotalWaves = len(g.Waves())
+	for id, st := range b.History.TakeChanges(b.State.Seq) {
+		if _, ok := g.Task(id); ok {
+			r.list.pending[id] = tasks.Status(st)
+			g.SetStatus(id, tasks.Status(st))
+		}
+	}
+	for id, st := range r.job.Ahead {
+		r.list.pending[id] = st
+		g.SetStatus(id, st)
+	}
+	r.list.look()
+	return nil
+}
+
+// newSeats starts what works in slots.
+func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
+	g, c := &r.ground, r.ground.config
+	fixed, _ := source.Protected(c, g.root, r.job.File)
+	// else statuses are written into the list meanwhile
+	fixed = append(fixed, r.job.File.Path())
+	o := workspace.PoolOptions{Repo: g.repo, Loop: g.id, FS: g.tools.FS, Place: g.tools.Pool, Root: g.root, Dir: g.root,
+		Shown: g.tools.Shown, Fixed: fixed, Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep,
+		Redact: g.tools.Redact, Setup: c.Pool.Setup}
+	say := func(line string) error {
+		return r.say(report{lines: []*journal.Event{{Type: journal.Warning, Message: line}}})
+	}
+	var bench *lab.Lab
+	below := "."
+	if c.NeedsLab() {
+		log := g.home.NamedLog(g.id, "setup-lab")
+		bench = lab.New(lab.Options{Pool: o, Files: filepath.Join(g.home.Private(g.id), "lab"), Log: log,
+			Shown: r.book.Relative(log), Redact: g.tools.Redact, Setup: seconds(c.Pool.SetupTimeout), Warn: say,
+			Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+				_, v, end, err := g.tools.Slot(s, dir)
+				return v, end, err
+			}})
+		if rel, err := filepath.Rel(g.repo.Root(), g.root); err == nil {
+			below = filepath.ToSlash(rel)
+		}
+		r.bench = bench
+	}
+	o.Shut, o.Say = c.Confined(), say
+	o.Run = func(ctx context.Context, s *workspace.Slot) error {
+		log := g.home.NamedLog(g.id, fmt.Sprintf("setup-%d", s.Number))
+		var runner *attempt.Runner
+		if err := r.say(report{do: func() error {
+			if at := r.seatsOf(s); at != nil {
+				runner = at.runner
+			}
+			return nil
+		}}); err != nil || runner == nil {
+			return cmp.Or(err, fmt.Errorf("slot %d is nobody's", s.Number))
+		}
+		return lab.SetUp(ctx, runner.Verify, s, lab.Setup{Command: c.Pool.Setup, Log: log, Shown: r.book.Relative(log),
+			Redact: g.tools.Redact, Timeout: seconds(c.Pool.SetupTimeout)})
+	}
+	g.pool = workspace.NewPool(o)
+	return func(slot *workspace.Slot) (*seats, error) {
+		var l attempt.Lab
+		if bench != nil {
+			l = bench
+		}
+		s, err := openSeats(g, l, below, slot)
+		if err != nil {
+			return nil, err
+		}
+		return s, r.say(report{do: func() error {
+			r.seats = append(r.seats, s)
+			return nil
+		}})
+	}
+}
+
+// seatsOf is what works in a slot.
+func (r *Run) seatsOf(slot *workspace.Slot) *seats {
+	if i := slices.IndexFunc(r.seats, func(s *seats) bool { return s.slot == slot }); i >= 0 {
+		return r.seats[i]
+	}
+	return nil
+}
+
+// branch is the ref that is to receive the commits: the one made for the run, else the one checked out at its start; ""
+// for a detached HEAD, or where nothing is to be committed there.
+func (r *Run) branch(ctx context.Context) (string, error) {
+	c := r.ground.config
+	if !c.Scud.AutoCommitWaves {
+		return "", nil
+	}
+	if r.book.History.Branch != "" {
+		return r.book.History.Branch, nil
+	}
+	if name := cmp.Or(c.Git.Branch, r.options.Branch); name != "" {
+		return "refs/heads/" + name, nil
+	}
+	head, err := r.ground.repo.Head(ctx)
+	if err != nil {
+		return "", gitErr("read HEAD", err)
+	}
+	return head.Branch, nil
+}
+
+// settings are how the run goes.
+func (r *Run) settings() scheduler.Settings {
+	c, opt := r.ground.config, &r.options
+	s := scheduler.Settings{Barrier: c.Barrier, Step: opt.Scope.Step || opt.Scope.Task != "", Only: opt.Scope.Task,
+		PerTask: c.Commit == config.CommitTask, RespectScope: c.RespectScope, Breaker: c.Breaker, Baseline: c.Baseline}
+	switch {
+	case c.Breaker == 0:
+		s.Breaker = config.DefaultBreaker
+	case c.Breaker < 0:
+		s.Breaker = 0
+	}
+	for _, one := range c.ChecksOf(true) {
+		switch {
+		case one.At(verify.AtAttempt):
+		case one.At(verify.AtEnd):
+			s.EndChecks = append(s.EndChecks, one.Title())
+		default:
+			s.WaveChecks = append(s.WaveChecks, one.Title())
+		}
+	}
+	if len(c.ChecksOf(true)) == 0 {
+		s.Baseline = config.BaselineOff
+	}
+	for _, one := range c.Choices(nil) {
+		s.Accounts = append(s.Accounts, one.Backend)
+	}
+	return s
+}
+
+// limits are those in the settings.
+func (r *Run) limits() scheduler.Limits {
+	c := r.ground.config
+	l := scheduler.Limits{Attempts: max(1, c.Scud.MaxIterationsPerTask), Total: c.Scud.MaxTotalIterations,
+		TaskUSD: c.MaxCostPerTask}
+	if l.Total <= 0 {
+		l.Total = 1 << 30
+	}
+	l.USD, l.MaxWait, l.OnLimitStop = c.MaxCostUSD, seconds(c.MaxWaitSecs), c.OnLimit == config.OnLimitStop
+	if c.Deadline != nil {
+		l.Deadline = *c.Deadline
+	}
+	return l
+}
+
+// statuses takes in what lines of the journal say of tasks.
+func (r *Run) statuses(changes map[string]string) error {
+	for id, status := range changes {
+		r.job.Graph.SetStatus(id, tasks.Status(status))
+	}
+	return r.list.note(changes)
+}
+
+// snapshot is the run as its state file would show it now.
+func (r *Run) snapshot() *store.State {
+	s := r.book.Snapshot()
+	c := r.job.Graph.Counts()
+	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
+	if s.Entries = nil; r.job.File.IsPlan() {
+		for _, t := range r.job.Tasks() {
+			s.Entries = append(s.Entries, store.Entry{ID: t.ID, Title: t.Title})
+		}
+	}
+	return s
+}
+
+// listSaved saves the state file, which says up to which event the list is complete.
+func (r *Run) listSaved(pending bool) error {
+	s := r.snapshot()
+	if pending {
+		s.Seq = r.told.saved
+	} else if err := r.ground.home.Listed(r.ground.tools.FS, r.ID(), s.Seq); err != nil {
+		return err
+	}
+	r.told.saved = s.Seq
+	return r.book.Own.Save(s)
+}
+
+// Close releases the run's files and locks. What was recorded is on disk before it returns.
+func (r *Run) Close() error {
+	var errs []error
+	for _, s := range r.seats {
+		errs = append(errs, s.end())
+	}
+	if r.bench != nil {
+		errs = append(errs, r.bench.Close())
+	}
+	if r.book.Journal != nil {
+		if err := r.book.Journal.Close(); r.ends.full == "" || !loop.DiskFull(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, r.locks.Release())...)
+}
+
+// noRoom says that a disk has too little room for another attempt, or "".
+func (r *Run) noRoom() string {
+	g := &r.ground
+	if g.config.MinFreeDisk <= 0 || g.tools.Free == nil {
+		return ""
+	}
+	return loop.Room(g.tools.Free, g.config.MinFreeDisk, g.root, filepath.Join(g.root, ".descartes"), g.tools.Pool)
+}
+
+// keptRefs are the attempts that are kept, of this run and of others.
+func (r *Run) keptRefs(ctx context.Context) ([]gitops.Ref, error) {
+	refs, err := r.ground.repo.Refs(ctx, "refs/descartes/")
+	if err != nil {
+		return nil, gitErr("look for the attempts of earlier runs", err)
+	}
+	return refs, nil
+}
