@@ -281,6 +281,9 @@ func (r *Run) cut(a scheduler.CutTrunk) error {
 // watch looks whether the branch is another one than the trunk knows, and takes that in.
 func (r *Run) watch() (moved bool, err error) {
 	k := &r.machine.Trunk
+	if k.Busy != "" && k.Busy != "check" { // what that does to the branch is no news
+		return false, nil
+	}
 	e, moved, err := watchBranch(r.asks.Now, &r.ground, r.now, k.Branch)
 	if err != nil || !moved {
 		if err != nil && r.machine.Stops.Trouble.Code == 0 {

@@ -230,7 +230,7 @@ func entriesOf(c *trunk.Chain) (list []scheduler.Entry) {
 
 // news is how the branch differs from what the trunk knows of it.
 type news struct {
-	foreign []string // commits that are not the run's, oldest first
+	foreign []string // commits that the trunk lacks, oldest first; of the run's own those that somebody rewrote
 	lost    []string // tasks whose commits are gone from it
 	wave    int      // the highest wave of which it has a commit of the run's
 }
@@ -240,26 +240,31 @@ func (s *standing) news(ctx context.Context, g *ground) (n news, err error) {
 	if err != nil {
 		return n, err
 	}
-	_, others, err := s.chain.News(ctx, g.repo, head, g.id)
+	if head == s.chain.On {
+		head = ""
+	}
+	own, others, err := s.chain.News(ctx, g.repo, head, g.id)
 	if err != nil {
 		return n, gitErr("look at the branch", err)
 	}
-	for _, c := range others {
+	for _, c := range append(own, others...) {
 		n.foreign = append(n.foreign, c.Hash)
 	}
 	commits, err := s.commits(g)
 	if err != nil {
 		return n, err
 	}
-	if n.lost, err = s.chain.Lost(ctx, g.repo, head, g.tag, g.id, commits); err != nil {
-		return n, gitErr("look at the branch", err)
+	if head != "" {
+		if n.lost, err = s.chain.Lost(ctx, g.repo, head, g.tag, g.id, commits); err != nil {
+			return n, gitErr("look at the branch", err)
+		}
 	}
 	for _, c := range commits {
 		if !slices.ContainsFunc(c.Tasks, func(id string) bool { return slices.Contains(n.lost, id) }) {
 			n.wave = max(n.wave, c.Wave)
 		}
 	}
-	if len(n.foreign) > 0 && len(n.lost) == 0 && head != "" { // what is rewritten comes in as it is now
+	if head != "" && len(n.lost) == 0 { // up to it; and where it has gone back to what it was that comes in too
 		n.foreign = append(slices.DeleteFunc(n.foreign, func(c string) bool { return c == head }), head)
 	}
 	return n, nil

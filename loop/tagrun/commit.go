@@ -58,6 +58,10 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 		return r, err
 	}
 	if !a.Aside && head != c.On {
+		if slices.ContainsFunc(c.Links, func(l trunk.Link) bool { return l.Branch == head }) { // it came in before
+			return r, gitErr(what, &gitops.RefusedError{Reason: fmt.Sprintf("%s went back to commit %.12s meanwhile",
+				trunk.ShortRef(now.branch), head), Hint: "resume the run"})
+		}
 		e.Result = scheduler.Moved
 		return result{event: e}, nil
 	}

@@ -352,6 +352,26 @@ func TestTrunk(t *testing.T) {
 			good(y, "2", "b", "2")
 			return fmt.Sprintln(len(e.Commits), e.Lost, y.takeIn(e.Commits[0]), y.wave(2, 3, false).Result)
 		}, "1 [] passed passed", "", "1+ 2+ (mine)+ | begin; mine; feat(x): complete wave 2 x/2; | a=1 b=2 f=0 list=wave 2"},
+		"he amends a commit, and leaves its trailers": {func(y *yard) any {
+			good(y, "1", "a", "1")
+			y.wave(1, 1, false)
+			y.write("a", "mine")
+			y.git("commit", "-qa", "--amend", "--no-edit")
+			good(y, "2", "b", "2")
+			moved := y.wave(2, 2, false).Result
+			e, _, err := watchBranch(y.t.Context(), y.g, y.now, nil)
+			y.do(err)
+			return fmt.Sprintln(moved, len(e.Commits), e.Lost, y.takeIn(e.Commits[0]), y.wave(2, 3, false).Result)
+		}, "moved 1 [] passed passed", "", "1+ 2+ (feat(x): complete wave 1)+ | begin; feat(x): complete wave 1 x/1; feat(x): complete wave 2 x/2; | a=mine b=2 f=0 list=wave 2"},
+		"he takes back what he committed": {func(y *yard) any {
+			c := y.commits("his", "h", "h")
+			in := y.takeIn(c)
+			good(y, "1", "a", "1")
+			y.git("reset", "-q", "--hard", "HEAD~")
+			e, _, err := watchBranch(y.t.Context(), y.g, y.now, []string{c})
+			y.do(err)
+			return fmt.Sprintln(in, len(e.Commits), y.takeIn(e.Commits[0]), y.wave(1, 3, false).Result)
+		}, "passed 1 passed passed", "", "(his)+ 1+ (begin)+ | begin; feat(x): complete wave 1 x/1; | a=1 f=0 list=wave 1"},
 		"the next run goes on from what no branch has": {func(y *yard) any {
 			good(y, "1", "a", "1")
 			y.wave(1, 1, false)
