@@ -221,11 +221,12 @@ func (r *Run) commit(a scheduler.Commit) error {
 	checks, at := commands(g, r.book.History, nil, false, verify.AtAttempt), r.freeTree()
 	at.busy = true
 	hooks, over := r.asks.Committing(g.config.Deadline)
+	by := r.verifiedBy(brings)
 	return r.acts(hooks, scheduler.CommitStarted{Wave: a.Wave, Tip: a.Tip},
 		scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Moved},
 		func(ctx context.Context) (result, error) {
 			defer over()
-			return at.in(func() (result, error) { return commitWave(ctx, g, now, a, w, files, checks, at, v) })
+			return at.in(func() (result, error) { return commitWave(ctx, g, now, a, w, files, by, checks, at, v) })
 		})
 }
 

@@ -41,9 +41,10 @@ func (s *standing) head(ctx context.Context, g *ground) (string, error) {
 func bringsOf(now *standing, tip int) []string { return now.chain.Loose(tip) }
 
 // commitWave commits the trunk up to an entry, with the list, and moves the branch, which the user's files follow.
-// Where they cannot, or the branch has commits that the trunk cannot have, the commit goes to the branch aside.
+// Where they cannot, or the branch has commits that the trunk cannot have, the commit goes to the branch aside. by are
+// the attempts that receipts are about, by task.
 func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit, w trunk.Wave, files map[string][]byte,
-	checks []attempt.Command, at *tree, v voice) (r result, err error) {
+	by map[string]journal.Attempt, checks []attempt.Command, at *tree, v voice) (r result, err error) {
 	e := scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed}
 	gctx := context.WithoutCancel(ctx)
 	what := fmt.Sprintf("commit wave %d", a.Wave)
@@ -126,7 +127,11 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 		line.Task = units[0]
 	}
 	r.lines = append(r.lines, line)
-	return r, v.note(made.Notes...)
+	if err := v.note(made.Notes...); err != nil {
+		return r, err
+	}
+	brought := journal.WaveCommit{Wave: a.Wave, Commit: hash, Tasks: units}
+	return r, writeReceipts(ctx, g, []journal.WaveCommit{brought}, by, v)
 }
 
 // base is the commit that the next one has as its parent. The branch aside begins at the last commit of the branch that

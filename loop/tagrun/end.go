@@ -180,9 +180,19 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 		return r.fail(err)
 	}
 	var merged string
+	var ids []string
+	for _, t := range r.machine.Tasks {
+		ids = append(ids, t.ID)
+	}
+	by := r.verifiedBy(ids)
 	if err := r.await(func(context.Context) func() error {
-		var err error
-		merged, err = leaveTrunk(ctx, g, r.now)
+		commits, err := r.now.commits(g)
+		if err == nil {
+			err = writeReceipts(ctx, g, commits, by, r.voice(journal.Unit{}))
+		}
+		if err == nil {
+			merged, err = leaveTrunk(ctx, g, r.now)
+		}
 		gctx, done := attempt.Linger(ctx)
 		defer done()
 		serr := r.share(gctx)

@@ -188,7 +188,7 @@ func (y *yard) wave(n, tip int, aside bool) scheduler.Committed {
 	}
 	files := map[string][]byte{"list": fmt.Appendf(nil, "wave %d\n", n)}
 	return y.took(commitWave(y.t.Context(), y.g, y.now, scheduler.Commit{Wave: n, Tip: tip, Aside: aside}, w, files,
-		y.chk, y.at, y.voice())).(scheduler.Committed)
+		nil, y.chk, y.at, y.voice())).(scheduler.Committed)
 }
 
 // is is the trunk's entries, then of each commit since the first its subject and the tasks that it names, then the
