@@ -118,10 +118,13 @@ type LimitCleared struct { // by a person, who knows better
 // Pushed is how a push ended. It comes before the Committed of what was pushed, or before Ended, which asks Next again.
 type Pushed struct{ Result Result }
 
-// Trouble is what cannot be done: disk full, git refused. The run ends with its code, and nothing is started.
+// Trouble is what cannot be done: disk full, git refused. The run ends with its code, and no agent is started. What it
+// came of is not tried again: with Checks nothing more is checked, with Commits nothing more committed.
 type Trouble struct {
-	Why  string
-	Code int
+	Why     string
+	Code    int
+	Checks  bool
+	Commits bool
 }
 
 type Requested struct {

@@ -154,7 +154,8 @@ func (r *Run) Apply(e Event) {
 	case Pushed:
 		r.Stops.Unpushed = e.Result != Passed
 	case Trouble:
-		r.Stops.Trouble = e
+		e.Commits = e.Commits || r.Stops.Trouble.Commits
+		r.Stops.Trouble, r.Stops.Now = e, r.Stops.Now || e.Checks
 	case Requested:
 		r.requested(e)
 	case Rewound:

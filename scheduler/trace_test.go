@@ -171,7 +171,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	case "pushed":
 		tr.apply(Pushed{Result(a.Plain[0])})
 	case "trouble":
-		tr.apply(Trouble{strings.Join(a.Plain, " "), a.Number("code", 1)})
+		tr.apply(Trouble{Why: strings.Join(a.Plain, " "), Code: a.Number("code", 1)})
 	case "rewound": // a person takes the trunk back to these
 		var chain []Entry
 		for _, id := range a.List("to") {

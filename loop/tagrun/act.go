@@ -58,12 +58,21 @@ func (r *Run) acted(res *result) error {
 			m.res = *res.res
 		}
 	case scheduler.Committed:
+		if e.Result != scheduler.Moved {
+			r.told.moved = 0
+		}
 		if e.Result == scheduler.Passed {
 			return r.list.write()
+		}
+		if r.told.moved++; e.Result == scheduler.Moved && r.told.moved > mostMoves {
+			return r.happened(scheduler.Trouble{Why: "git", Code: 5, Commits: true, Checks: true})
 		}
 	}
 	return nil
 }
+
+// mostMoves is how often in a row a commit may meet a branch that others have moved.
+const mostMoves = 50
 
 // broke takes an error that left an action without a result: e says that it was cut short. What git refused, and a full
 // disk, end the run.
@@ -74,19 +83,28 @@ func (r *Run) broke(err error, e scheduler.Event) error {
 	} else if isStopped(err) {
 		r.ends.stopped = err
 	}
+	if _, cuts := e.(scheduler.Rewound); cuts { // the trunk is as it was
+		return err
+	}
 	if err := r.happened(e); err != nil || cutShort {
 		return err
 	}
 	t := scheduler.Trouble{Why: "error", Code: 1}
+	switch e.(type) {
+	case scheduler.Committed:
+		t.Commits, t.Checks = true, true
+	case scheduler.CheckEnded, scheduler.TakeInEnded, scheduler.WaveCheckEnded:
+		t.Checks = true
+	}
 	_, git := errors.AsType[*workspace.GitError](err)
 	_, edited := errors.AsType[*gitops.EditedError](err)
 	switch {
 	case loop.DiskFull(err):
 		t.Why = "disk"
 	case edited:
-		t = scheduler.Trouble{Why: "edited", Code: 7}
+		t.Why, t.Code = "edited", 7
 	case git:
-		t = scheduler.Trouble{Why: "git", Code: 5}
+		t.Why, t.Code = "git", 5
 	}
 	return r.happened(t)
 }
@@ -233,7 +251,7 @@ func (r *Run) commit(a scheduler.Commit) error {
 // saysOf is what the commit of a wave says that brings the work on some tasks.
 func (r *Run) saysOf(a scheduler.Commit, brings []string) trunk.Wave {
 	c, h, g := r.ground.config, r.book.History, r.job.Graph
-	w := trunk.Wave{Loop: r.ID(), Tag: r.ground.tag, Number: r.waveOf(a.Wave), Continued: a.Continued,
+	w := trunk.Wave{Loop: r.ID(), Tag: r.ground.tag, List: r.ground.list.List, Number: r.waveOf(a.Wave), Continued: a.Continued,
 		PerTask: r.machine.Settings.PerTask}
 	for _, id := range brings {
 		one := h.VerifiedBy(id, r.ground.tools.Now())

@@ -262,8 +262,7 @@ func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
 		return false, &workspace.GitError{What: "bring together what is verified and the work on task " + b.Task, Err: err}
 	}
 	if b.clashed && len(met) == 0 {
-		b.commit = commit
-		return true, g.repo.SetRef(ctx, b.ref, commit, "descartes: merges by now")
+		return true, nil
 	}
 	for _, c := range met {
 		b.marked = append(b.marked, c.Path)
@@ -442,10 +441,7 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 	}
 	e := scheduler.AttemptEnded{Task: b.Task, Outcome: out.outcome, USD: usd(&b.res.Agent), Kept: out.kept}
 	if out.outcome == scheduler.Clean || out.outcome == scheduler.Cancelled && b.res.Agent.End == "" {
-		if out.outcome == scheduler.Clean {
-			m := b.made
-			r.made[b.Task] = &m
-		}
+		delete(r.made, b.Task) // what merges by now is that of the attempt which clashed
 		return r.happened(e)
 	}
 	if why := r.noRoom(); why != "" && (out.verdict == verify.Failed || out.verdict == verify.Crashed ||

@@ -42,10 +42,8 @@ type begins struct {
 // aside, or where the last run over the tag left what no branch has. What a killed run made and did not write down is
 // finished, and in lines.
 func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState, err error) {
-	if b.branch == "" {
-		b.branch = g.aside()
-	}
-	t.now = standing{branch: b.branch, chain: trunk.Chain{Repo: g.repo, Ref: store.TrunkRef(g.id), Now: g.tools.Now}}
+	t.now = standing{of: b.branch, branch: b.branch,
+		chain: trunk.Chain{Repo: g.repo, Ref: store.TrunkRef(g.id), Now: g.tools.Now}}
 	if b.takes != "" {
 		if err := g.inTree(ctx, v, func() error { return g.repo.TakeBranch(ctx, b.takes, false, b.files) }); err != nil {
 			return t, gitErr("take the branch "+b.takes, err)
@@ -54,6 +52,13 @@ func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState,
 	found, err := t.now.chain.Read(ctx)
 	if err != nil {
 		return t, gitErr("read what is verified", err)
+	}
+	to, err := trunk.To(ctx, g.repo, b.branch, g.list.Key(), t.now.chain.On)
+	if err != nil {
+		return t, gitErr("read what is verified", err)
+	}
+	if t.now.branch, t.now.aside, t.now.other = to.Ref, to.Aside, to.Else; t.now.branch == "" {
+		t.now.branch = t.now.aside
 	}
 	switch {
 	case !found && len(b.commit) > 0:
@@ -82,13 +87,13 @@ func (t *trunkState) read(ctx context.Context, g *ground, b begins) error {
 		return err
 	}
 	t.chain, t.in, t.branch, t.lost, t.wave = entriesOf(&s.chain), s.chain.In(), news.foreign, news.lost, news.wave
-	t.aside = s.branch == g.aside() && b.branch != "" && b.branch != g.aside()
+	t.aside = s.isAside() && b.branch != ""
 	return nil
 }
 
 // plan sets where the trunk of a new run begins.
 func (s *standing) plan(ctx context.Context, g *ground, done func(string) bool, v voice) error {
-	last, err := trunk.LeftBy(ctx, g.repo, s.branch, g.tag, done)
+	last, err := trunk.LeftBy(ctx, g.repo, s.of, g.list.Key(), done)
 	if err == nil && last != nil {
 		last.Ref, last.Now, last.Saved = s.chain.Ref, s.chain.Now, false
 		at, err := g.repo.RefCommit(s.branch)
@@ -108,14 +113,14 @@ func (s *standing) plan(ctx context.Context, g *ground, done func(string) bool, 
 	}
 	on := ""
 	err = g.inTree(ctx, v, func() (err error) {
-		tip, ahead, err := trunk.GroundOf(ctx, g.repo, s.branch, g.aside())
-		if on = tip; err != nil || ahead == "" || s.branch == g.aside() {
+		tip, ahead, err := trunk.GroundOf(ctx, g.repo, s.branch, s.aside)
+		if on = tip; err != nil || ahead == "" || s.branch == s.aside {
 			return err
 		}
 		on = ahead
-		f, err := s.to(g).Follow(ctx, g.repo, tip, ahead, false)
+		f, err := s.to().Follow(ctx, g.repo, tip, ahead, false)
 		if err == nil && len(f.Left) > 0 {
-			s.branch = f.Ref
+			s.branch, s.aside = f.Ref, f.Ref
 		}
 		return err
 	})
@@ -139,8 +144,8 @@ func (s *standing) finish(ctx context.Context, g *ground, v voice) error {
 	if err != nil {
 		return gitErr("finish the last commit", err)
 	}
-	if at, err := g.repo.RefCommit(g.aside()); err == nil && at != "" && (at == s.chain.On || at == commit) {
-		s.branch = g.aside()
+	if at, err := g.repo.RefCommit(s.aside); err == nil && at != "" && at == commit {
+		s.branch = s.aside
 	}
 	if commit == "" || commit == s.chain.On || slices.ContainsFunc(s.chain.Links,
 		func(l trunk.Link) bool { return l.Branch == commit }) {
@@ -329,35 +334,15 @@ func saveTrunk(ctx context.Context, g *ground, now standing) (standing, error) {
 	return now, wrapped("make the branch "+trunk.ShortRef(now.branch), err)
 }
 
-// leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has. A ref that is there it
-// removes only where it is this working tree's, else others go on from it; merged is where it was then.
-func leaveTrunk(ctx context.Context, g *ground, now standing) (merged string, err error) {
+// leaveTrunk keeps the trunk for the next run over the list if it has work that the branch lacks. What earlier runs left
+// and the branch has by now it removes.
+func leaveTrunk(ctx context.Context, g *ground, now standing) (removed []gitops.Ref, err error) {
 	ctx = context.WithoutCancel(ctx)
-	c, ref := &now.chain, store.TagTrunkRef(g.tag)
-	if !c.Saved {
-		return "", nil
-	}
-	was, err := g.repo.RefCommit(ref)
-	switch {
-	case err != nil || was == c.Tip && len(c.Units) > 0:
-	case len(c.Units) > 0:
-		err = g.repo.MoveRef(ctx, ref, was, c.Tip, "descartes: the trunk of run "+g.id)
-	case was != "" && isOwn(ctx, g, c, was):
-		merged, err = was, g.repo.DeleteRefs(ctx, ref)
-	}
-	return merged, wrapped("keep the trunk", err)
-}
-
-// isOwn reports whether the run went on from a trunk, or one in this working tree made it.
-func isOwn(ctx context.Context, g *ground, c *trunk.Chain, tip string) bool {
-	if g.repo.LeadsTo(ctx, c.Tip, tip) {
-		return true
-	}
-	refs, err := g.repo.RefsWith(ctx, tip, store.TrunkRef("*"))
-	return err == nil && slices.ContainsFunc(refs, func(ref string) bool {
-		_, err := os.Stat(g.home.Run(strings.Split(ref, "/")[2]))
+	removed, err = now.chain.Leave(ctx, g.repo, g.list.Key(), now.of, now.isAside(), func(run string) bool {
+		_, err := os.Stat(g.home.Run(run))
 		return err == nil
 	})
+	return removed, wrapped("keep the trunk", err)
 }
 
 // lostTasks says that commits of ours are gone from the branch.

@@ -15,14 +15,16 @@ import (
 	"descartes/verify"
 )
 
-// aside is the branch for commits that the run's branch cannot get.
-func (g *ground) aside() string { return trunk.AsideOf(g.tag) }
+// isAside reports whether the commits go to another branch than the one that the run began at.
+func (s *standing) isAside() bool { return s.branch == s.aside && s.of != s.aside }
 
 // last is the ref that keeps the last commit that was made for the branch, set before the branch moves.
 func (g *ground) last() string { return "refs/descartes/" + g.id + "/commit" }
 
 // to is the branch that gets the commits.
-func (s *standing) to(g *ground) trunk.Branch { return trunk.Branch{Ref: s.branch, Aside: g.aside()} }
+func (s *standing) to() trunk.Branch {
+	return trunk.Branch{Ref: s.branch, Aside: s.aside, Else: s.other}
+}
 
 // head is the commit of the branch.
 func (s *standing) head(ctx context.Context, g *ground) (string, error) {
@@ -30,7 +32,7 @@ func (s *standing) head(ctx context.Context, g *ground) (string, error) {
 		head, err := trunk.TipOf(ctx, g.repo, s.branch)
 		return head, wrapped("read the branch", err)
 	}
-	head, err := s.to(g).Head(ctx, g.repo, s.chain.On)
+	head, err := s.to().Head(ctx, g.repo, s.chain.On)
 	if err != nil {
 		return "", gitErr("read the branch", err)
 	}
@@ -52,7 +54,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	next.chain = now.chain.Clone()
 	c := &next.chain
 	if a.Aside {
-		next.branch = g.aside()
+		next.branch = next.aside
 	}
 	head, err := next.base(gctx, g, a.Aside)
 	if err != nil {
@@ -140,11 +142,11 @@ func (s *standing) base(ctx context.Context, g *ground, aside bool) (string, err
 	if !aside {
 		return s.head(ctx, g)
 	}
-	at, err := g.repo.RefCommit(g.aside())
+	at, err := g.repo.RefCommit(s.aside)
 	if err != nil || at == "" || at == s.chain.On || g.repo.LeadsTo(ctx, s.chain.On, at) {
 		return s.chain.On, err
 	}
-	name := trunk.ShortRef(g.aside())
+	name := trunk.ShortRef(s.aside)
 	return "", gitErr("commit", &gitops.RefusedError{Reason: "the branch " + name +
 		", where the commits would go, has commits that they lack",
 		Hint: "git branch -m " + name + " ANOTHER-NAME, then resume the run"})
@@ -211,7 +213,7 @@ func makeCommit(ctx context.Context, g *ground, at *tree, v voice, w gitops.Wave
 // advance moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, the
 // branch aside is the run's from then on. again says that an earlier call was cut short.
 func (s *standing) advance(ctx context.Context, g *ground, from, to string, again bool, v voice) error {
-	if s.branch == g.aside() { // it may be to be made
+	if s.branch == s.aside { // it may be to be made
 		if at, err := g.repo.RefCommit(s.branch); err != nil {
 			return err
 		} else if at == "" {
@@ -222,19 +224,19 @@ func (s *standing) advance(ctx context.Context, g *ground, from, to string, agai
 	}
 	var f trunk.Followed
 	err := g.inTree(ctx, v, func() (err error) {
-		f, err = s.to(g).Follow(ctx, g.repo, from, to, again)
+		f, err = s.to().Follow(ctx, g.repo, from, to, again)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if len(f.Left) > 0 {
-		s.branch = f.Ref
+		s.branch, s.aside = f.Ref, f.Ref
 		name := trunk.ShortRef(f.Ref)
 		return v.note(fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s",
 			gitops.Reasons(f.Left), trunk.OnBranch(name, g.repo.Merging(ctx, name))))
 	}
-	if !f.Behind || s.away || s.branch == g.aside() || g.config.Git.Branch != "" || g.config.Git.CreateBranch {
+	if !f.Behind || s.away || s.branch == s.aside || g.config.Git.Branch != "" || g.config.Git.CreateBranch {
 		return nil
 	}
 	s.away = true

@@ -15,6 +15,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
+	"descartes/loop/workspace"
 	"descartes/scheduler"
 )
 
@@ -135,6 +136,29 @@ func (r *Run) gitRefuses() loop.Outcome {
 	return out
 }
 
+// refused ends a run that could not begin.
+func (r *Run) refused(err error) (loop.Outcome, error) {
+	start, ok := errors.AsType[*startError](err)
+	if !ok {
+		return r.fail(err)
+	}
+	r.ends.err = start.err
+	out := loop.Outcome{Ending: journal.OwnError, Message: start.Error(), Err: start.err}
+	_, git := errors.AsType[*workspace.GitError](start.err)
+	switch {
+	case loop.DiskFull(start.err):
+		out = loop.Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + start.Error()}
+	case r.asks.Now.Err() != nil:
+		out = loop.Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
+	case git:
+		out = r.gitRefuses()
+	}
+	if err := r.book.Write(r.begins("")); err != nil {
+		return r.fail(err)
+	}
+	return r.close(out, scheduler.End{Why: "git", Code: 5})
+}
+
 // fail ends a run that cannot write its journal any more.
 func (r *Run) fail(err error) (loop.Outcome, error) {
 	r.asks.Close()
@@ -179,7 +203,7 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 	if err := errors.Join(r.tellHeld(), r.shelve()); err != nil {
 		return r.fail(err)
 	}
-	var merged string
+	var removed []gitops.Ref
 	var ids []string
 	for _, t := range r.machine.Tasks {
 		ids = append(ids, t.ID)
@@ -191,7 +215,7 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 			err = writeReceipts(ctx, g, commits, by, r.voice(journal.Unit{}))
 		}
 		if err == nil {
-			merged, err = leaveTrunk(ctx, g, r.now)
+			removed, err = leaveTrunk(ctx, g, r.now)
 		}
 		gctx, done := attempt.Linger(ctx)
 		defer done()
@@ -219,7 +243,7 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 		if err := r.await(func(context.Context) func() error {
 			hooks, over := r.asks.Committing(nil) // not ended by what ended the run
 			defer over()
-			res, unpushed, err := push(hooks, g, r.now, merged, r.voice(journal.Unit{}))
+			res, unpushed, err := push(hooks, g, r.now, removed, r.voice(journal.Unit{}))
 			return func() error {
 				if out.Unpushed = unpushed; err != nil {
 					return err

@@ -24,6 +24,7 @@ type ground struct {
 	root   string // of the project
 	id     string // of the run
 	tag    string
+	list   gitops.Named   // which names refs of the list
 	config *config.Config // nobody changes it while an action is at work
 	repo   *gitops.Repo
 	home   store.Home
@@ -39,6 +40,9 @@ type standing struct {
 	chain  trunk.Chain
 	branch string // ref that receives the commits
 	away   bool   // it was said that the branch is not checked out
+	of     string // the branch that the run began at
+	aside  string // ref for commits that the run's branch cannot get
+	other  string // takes its place where others' commits are there
 }
 
 // seats are a slot and what works in it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"descartes/gitops"
 	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
@@ -12,11 +13,11 @@ import (
 )
 
 // push pushes the branch with the commits, the trunk if it has what the branch lacks, the refs of kept attempts, what
-// is asked and answered, and receipts, to the branch's remote. If it cannot, it returns the command to type. merged is
-// where the tag's trunk was, whose work is committed by now; "" for none.
-func push(ctx context.Context, g *ground, now standing, merged string, v voice) (r result, unpushed string, err error) {
+// is asked and answered, and receipts, to the branch's remote. If it cannot, it returns the command to type. removed
+// are trunks whose work is committed by now.
+func push(ctx context.Context, g *ground, now standing, removed []gitops.Ref, v voice) (r result, unpushed string, err error) {
 	r.event = scheduler.Pushed{Result: scheduler.Passed}
-	p := trunk.Pushing{Branch: now.branch, Tag: g.tag, Loops: []string{g.id}}
+	p := trunk.Pushing{Branch: now.branch, Trunk: store.TagTrunkRef(g.list.Key(), now.of), Loops: []string{g.id}}
 	remote, err := g.repo.Remote(now.branch)
 	var rest error
 	if err == nil {
@@ -30,14 +31,13 @@ func push(ctx context.Context, g *ground, now standing, merged string, v voice) 
 	if rest != nil {
 		notes = append(notes, "the work of this run is pushed, "+rest.Error())
 	}
-	if merged != "" { // else the next clone would bring it back one day
-		ref := store.TagTrunkRef(g.tag)
-		if err := g.repo.Withdraw(ctx, remote, ref, merged); err != nil {
+	for _, ref := range removed { // else the next clone would bring it back one day
+		if err := g.repo.Withdraw(ctx, remote, ref.Name, ref.Hash); err != nil {
 			notes = append(notes, fmt.Sprintf("%s keeps %s, whose work is committed by now: %v; to remove it: "+
-				"git push %s :%s", remote, ref, err, remote, ref))
+				"git push %s :%s", remote, ref.Name, err, remote, ref.Name))
 		}
 	}
-	said := trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, Now: g.tools.Now}
+	said := trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, List: g.list.Key(), Now: g.tools.Now}
 	if err := said.Push(ctx, remote); err != nil {
 		notes = append(notes, fmt.Sprintf("the work of this run is pushed, what is asked and answered is not: %v", err))
 	}

@@ -48,14 +48,28 @@ type found struct {
 func (r *Run) resume(ctx context.Context) func() error {
 	rest, err := r.look(ctx)
 	return func() error {
-		if err := r.resumed(rest, err); err != nil {
-			return err
-		}
 		if err != nil {
-			return r.broke(err, scheduler.BranchMoved{})
+			return &startError{err}
 		}
-		return nil
+		return r.resumed(rest)
 	}
+}
+
+// startError keeps a run from beginning: what git has could not be read.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
+
+// begins is the first line of the run.
+func (r *Run) begins(branch string) *journal.Event {
+	e := &journal.Event{Type: journal.LoopStarted, Branch: branch}
+	if r.told.resumes {
+		if e.Type = journal.LoopResumed; r.book.History.Seq > 0 {
+			e.Reason = journal.ReasonTakeover
+		}
+	}
+	return e
 }
 
 // look finds what is left. It is slow. Nothing else is at work, so it may read what the deciding goroutine owns.
@@ -183,16 +197,10 @@ func (r *Run) mask() (err error) {
 }
 
 // resumed writes down that a run begins, with what was found.
-func (r *Run) resumed(rest remains, failed error) error {
+func (r *Run) resumed(rest remains) error {
 	h, t := r.book.History, &rest.trunk
 	r.now, r.kept = t.now, rest.kept
-	first := &journal.Event{Type: journal.LoopStarted, Branch: t.now.branch}
-	if r.told.resumes {
-		first.Type = journal.LoopResumed
-		if h.Seq > 0 {
-			first.Reason = journal.ReasonTakeover
-		}
-	}
+	first := r.begins(t.now.branch)
 	var retried []string
 	if r.ground.config.Scud.RetryBlocked {
 		if retried = r.job.Blocked(); len(retried) > 0 || h.Seq > 0 {
@@ -246,7 +254,7 @@ func (r *Run) resumed(rest remains, failed error) error {
 			}
 		}
 	}
-	if err := r.list.write(); err != nil || failed != nil {
+	if err := r.list.write(); err != nil {
 		return err
 	}
 	now, err := saveTrunk(r.asks.Now, &r.ground, r.now)
@@ -271,6 +279,10 @@ func (r *Run) madeOf(id string) (*made, error) {
 	if a := store.Accepted(r.job.Answers, id); t.Accepted && a != nil {
 		loopID, number = a.Loop, a.Attempt
 		m.accepted = strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
+	}
+	if f := r.book.History.Task(id).Failure; loopID == r.ID() && len(f.Clash) > 0 &&
+		r.book.History.Attempt(journal.Key{Task: id, Number: number}) == nil {
+		number = f.Attempt // no agent ran: it merges by now
 	}
 	m.unit.Attempt = number
 	m.ref = store.RefPrefix(loopID, id) + strconv.Itoa(number)

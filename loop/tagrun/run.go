@@ -61,6 +61,7 @@ type told struct {
 	wave    int                  // the last whose start was said
 	others  bool                 // other checks decide than in the run before
 	resumes bool                 // the run went on before
+	moved   int                  // how often in a row the branch was another one when it was to get a commit
 	saved   int64                // up to which event the list is complete
 }
 
@@ -78,7 +79,7 @@ func (r *Run) Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, erro
 		r.book.Own.Marked)
 	defer r.asks.Close()
 	if err := r.await(r.resume); err != nil {
-		return r.fail(err)
+		return r.refused(err)
 	}
 	for {
 		if err := r.takeNews(); err != nil {

@@ -36,6 +36,7 @@ func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, 
 	g := &r.ground
 	g.root, g.tag, g.config, g.repo, g.home, g.tools = root, job.File.Tag(), &job.Config, tools.Repo,
 		store.NewHome(root), &tools
+	g.list = source.ListOf(job.File, tools.Repo.Root())
 	r.locks = &store.Locks{Who: store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Tag: g.tag,
 		Files: store.FilesOf(job.File)}}
 	r.book = &book.Book{History: journal.NewState(), Redact: tools.Redact, Observe: tools.Observe, Root: root,
@@ -143,7 +144,7 @@ func sameCheck(a, b verify.Check) bool { return a.Name == b.Name && a.Run == b.R
 // sayings are what is said about the tasks of the tag.
 func (r *Run) sayings() trunk.Sayings {
 	g := &r.ground
-	return trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, Now: g.tools.Now}
+	return trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, List: g.list.Key(), Now: g.tools.Now}
 }
 
 // open opens the journal and folds it.

@@ -55,7 +55,7 @@ func newYard(t *testing.T) *yard {
 	t.Cleanup(func() { repo.Close() })
 	y.chk = []attempt.Command{{Check: verify.Check{Run: "check"}}}
 	tools := &loop.Tools{Repo: repo, FS: atomicfile.OS(), Now: gitops.Now, Pool: filepath.Join(base, "pool")}
-	y.g = &ground{root: y.dir, id: "r", tag: "x", config: &config.Config{}, repo: repo, home: store.NewHome(y.dir),
+	y.g = &ground{root: y.dir, id: "r", tag: "x", list: gitops.Named{Tag: "x"}, config: &config.Config{}, repo: repo, home: store.NewHome(y.dir),
 		tools: tools, pool: workspace.NewPool(workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Loop: "r",
 			Place: tools.Pool, Root: y.dir, Dir: y.dir}),
 		inTree: func(_ context.Context, _ voice, do func() error) error { return do() }}
@@ -386,7 +386,7 @@ func TestTrunk(t *testing.T) {
 			"2+ 3+ | begin; feat(x): complete wave 1 x/1; feat(x): complete wave 2 x/2,x/3; | a=1 b=2 c=3 f=0 list=wave 2"},
 		"a run whose branch is aside from the start": {func(y *yard) any {
 			y.git("update-ref", "-d", y.now.chain.Ref)
-			y.start(begins{branch: y.g.aside()})
+			y.start(begins{branch: trunk.AsideOf("x")})
 			good(y, "1", "a", "1")
 			return y.wave(1, 1, false)
 		}, "{1 1 passed false}", "descartes/x", "1+ | begin; feat(x): complete wave 1 x/1; | a=1 f=0 list=wave 1"},
@@ -523,7 +523,7 @@ func TestPush(t *testing.T) {
 	y := newYard(t)
 	y.check(y.attempt("1", "a", "1"))
 	y.wave(1, 1, false)
-	r, unpushed, err := push(t.Context(), y.g, y.now, "", y.voice())
+	r, unpushed, err := push(t.Context(), y.g, y.now, nil, y.voice())
 	if y.do(err); r.event.(scheduler.Pushed).Result != scheduler.Failed || !strings.Contains(unpushed, "git push REMOTE") {
 		t.Errorf("without a remote: %v, %s", r.event, unpushed)
 	}
@@ -533,7 +533,7 @@ func TestPush(t *testing.T) {
 	y.do(err)
 	defer repo.Close()
 	y.g.repo = repo
-	r, unpushed, err = push(t.Context(), y.g, y.now, "", y.voice())
+	r, unpushed, err = push(t.Context(), y.g, y.now, nil, y.voice())
 	if y.do(err); r.event.(scheduler.Pushed).Result != scheduler.Passed || unpushed != "" {
 		t.Errorf("got %v, %s, %v", r.event, unpushed, y.said)
 	}
