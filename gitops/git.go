@@ -23,20 +23,21 @@ import (
 // cli runs the git program. What it stages it stages in private copies of the index; the user's own changes only where
 // his files follow.
 type cli struct {
-	l        layout
-	program  string
-	version  Version
-	env      []string
-	hooks    bool // run them at commits
-	guard    protection
-	limit    time.Duration // of each run; 0 is none
-	argv     []string      // of the shim, nil for none
-	presence *os.File      // nil until the working tree is ours
-	cookie   string        // of the shim; "" until the working tree is ours
-	shim     *proc.Shim    // nil until the first run of the program after that
-	by       *cli          // runs the program for this one; nil for itself
-	zero     string        // the name of no object
-	mu       sync.Mutex    // of shim
+	l            layout
+	program      string
+	version      Version
+	env          []string
+	hooks        bool // run them at commits
+	projectHooks bool // at a push too those that lie in the project
+	guard        protection
+	limit        time.Duration // of each run; 0 is none
+	argv         []string      // of the shim, nil for none
+	presence     *os.File      // nil until the working tree is ours
+	cookie       string        // of the shim; "" until the working tree is ours
+	shim         *proc.Shim    // nil until the first run of the program after that
+	by           *cli          // runs the program for this one; nil for itself
+	zero         string        // the name of no object
+	mu           sync.Mutex    // of shim
 
 	scratch string    // what the names of our files in the git directory begin with
 	last    string    // the index of the last snapshot
@@ -51,7 +52,8 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim,
+		projectHooks: opt.Hooks == "outside",
+		guard:        newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim,
 		scratch:  filepath.Join(l.gitDir, ours+"0"),
 		patience: 2 * time.Second, zero: strings.Repeat("0", 40),
 	}

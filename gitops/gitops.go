@@ -73,7 +73,7 @@ type Options struct {
 	Dir string // any directory inside the working tree
 	// repository-relative slash paths, directories with a final slash: never snapshotted, restored or reported
 	Protect []string
-	Hooks   string   // "run" (default), "skip" or "fail"
+	Hooks   string   // "run" (default), "skip", "fail", or "outside": that of a push too, where it lies in the project
 	Git     string   // the git program; "" is the one on the PATH of Env
 	Env     []string // the environment that configuration and the git program see
 

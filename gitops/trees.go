@@ -437,17 +437,6 @@ var howToReach = []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"}
 // givingUp are the options with which git ends a transfer in which nothing moves: on its own it waits for ever.
 var givingUp = []string{"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=120"}
 
-// Push sends refs to a remote, and what git-lfs sends from its hook. Nothing is forced, and a refused ref does not keep
-// the others back. It is a RefusedError where a file of the tree would choose the server that git-lfs asks.
-func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
-	if err := r.ownLFS(ctx, remote); err != nil {
-		return err
-	}
-	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...),
-		env: r.reaching(), hooks: r.cli.hooks, lfs: r.cli.hooks})
-	return err
-}
-
 // RemoteURL is where a remote is, which is a name or a URL itself. A path is absolute. A login in it is left out, for
 // it is nobody else's.
 func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login bool, err error) {

@@ -664,6 +664,9 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 				"HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
 		}
 	}
+	if !goesOn && r.Tag != nil && g.Push && r.Fetches && ref != "" && ref == head.Branch {
+		r.fetchLeft(ctx, ref)
+	}
 	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {
 		var done func(id string) bool
 		if r.Tag != nil {
@@ -994,22 +997,55 @@ func (r *Run) fetchSaid(ctx context.Context, remote string) error {
 	return r.sayings().Share(ctx, at)
 }
 
-// fetchTrunk takes over what a run elsewhere verified over the tag and could not commit: it counts as done.
-func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
-	ref := store.TagTrunkRef(r.list(r.Repo), branch)
-	ours, err := r.Repo.RefCommit(ref)
-	if err != nil || ours != "" { // of a run in this clone, whose list shows what it did
-		return err
+// fetchLeft takes over what runs elsewhere left for the branch that is checked out: what they verified and could not
+// commit there, and what is said about the tasks. A remote that cannot be reached keeps no run from starting.
+func (r *Run) fetchLeft(ctx context.Context, branch string) {
+	remote, err := r.Repo.Remote(branch)
+	if err == nil {
+		if err = r.fetchSaid(ctx, remote); err == nil {
+			err = r.fetchTrunk(ctx, remote, branch)
+		}
 	}
-	theirs, err := r.Repo.FetchRef(ctx, remote, ref)
 	if err != nil {
-		return cannotFetch(remote, ref, err)
+		r.Warnings = append(r.Warnings, "what runs elsewhere left is not known: "+err.Error())
 	}
-	if theirs == "" {
-		return nil
+}
+
+// fetchTrunk takes over what a run elsewhere verified over the tag and could not commit to a branch: it counts as done.
+func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
+	own := store.TagTrunkRef(r.list(r.Repo), branch)
+	for _, ref := range []string{own, store.OldTrunkRef(r.list(r.Repo))} {
+		if ours, err := r.Repo.RefCommit(ref); err != nil || ours != "" { // of a run in this clone, whose list shows it
+			return err
+		}
+		theirs, err := r.Repo.FetchRef(ctx, remote, ref)
+		if err != nil {
+			return cannotFetch(remote, ref, err)
+		}
+		if theirs == "" {
+			continue
+		}
+		if err := r.Repo.MoveRef(ctx, ref, "", theirs, "descartes: fetched"); err != nil {
+			return err
+		}
+		return r.takeOver(ctx, ref, branch)
 	}
-	if err := r.Repo.MoveRef(ctx, ref, "", theirs, "descartes: fetched"); err != nil {
+	return nil
+}
+
+// takeOver has a run go on from a trunk that was fetched.
+func (r *Run) takeOver(ctx context.Context, ref, branch string) error {
+	aside, tip, err := trunk.MakeAside(ctx, r.Repo, branch, r.list(r.Repo), ref)
+	if err != nil {
 		return err
+	}
+	if tip != "" {
+		if list, in := Below(r.Repo.Root(), r.Tag.File.Target()); in {
+			r.Tag.GoOn(r.listAt(ctx, r.Tag.File, tip, list))
+		}
+		r.loose = true
+		r.note("goes on from what an earlier run committed to the branch %s, for files elsewhere could not follow",
+			trunk.ShortRef(aside))
 	}
 	at, loose, err := trunk.Elsewhere(ctx, r.Repo, branch, r.list(r.Repo))
 	if err != nil || at != ref {
@@ -1046,6 +1082,9 @@ func (r *Run) canPush(ctx context.Context) error {
 	}
 	if _, err := r.Repo.Remote(branch); err != nil {
 		return fmt.Errorf("--push: %w", err)
+	}
+	if hook := r.Repo.SkipsPushHook(); hook != "" {
+		r.note("--push leaves out the hook %s: an agent may have written it, and it would run outside the sandbox; --set git.hooks=outside runs it", hook)
 	}
 	return nil
 }

@@ -235,7 +235,8 @@ func (r *Run) variables(t *loop.Iteration) Variables {
 		Start: r.Now().Format(time.RFC3339), Alone: r.Alone}
 }
 
-// Checks: only what was built is tested.
+// Checks: only what was built is tested. Planning writes documents alone (Takes), of which tests say nothing, and a
+// project whose tests fail from the start can be planned.
 func (r *Run) Checks(*loop.Iteration) bool { return r.at == Build }
 
 // Own are the checks that the plan has for the task at hand, or for those that the last try ticked in its place.

@@ -88,6 +88,14 @@ func (c *Chain) ReadAt(ctx context.Context, ref string) (found bool, err error) 
 	if err != nil || tip == "" {
 		return false, err
 	}
+	if found, err = c.readTip(ctx, tip); err == nil {
+		c.Saved = ref == c.Ref
+	}
+	return found, err
+}
+
+// readTip reads the chain up to a commit.
+func (c *Chain) readTip(ctx context.Context, tip string) (found bool, err error) {
 	list, rest, err := c.Repo.Chain(ctx, tip, "", chainKind)
 	if err != nil {
 		return true, err
@@ -100,7 +108,6 @@ func (c *Chain) ReadAt(ctx context.Context, ref string) (found bool, err error) 
 		c.Links = []Link{{Hash: rest, Tree: c.Tree, Head: rest}}
 	}
 	c.follow(list)
-	c.Saved = ref == c.Ref
 	return true, nil
 }
 

@@ -96,6 +96,35 @@ func AsideFor(ctx context.Context, repo *gitops.Repo, branch, list string) (stri
 	return free, nil
 }
 
+// MakeAside makes the branch aside that a trunk of a list, for a branch, went to in another clone: where that has
+// commits that the branch lacks, and there is none here. tip is its commit, "" where there is nothing to make.
+func MakeAside(ctx context.Context, repo *gitops.Repo, branch, list, ref string) (aside, tip string, err error) {
+	c := Chain{Repo: repo}
+	if found, err := c.ReadAt(ctx, ref); err != nil || !found || c.On == "" {
+		return "", "", err
+	}
+	on, err := TipOf(ctx, repo, branch)
+	if err != nil || on == "" {
+		return "", "", err
+	}
+	if err := repo.Meet(ctx, on, c.On); err != nil {
+		return "", "", err
+	}
+	if repo.LeadsTo(ctx, on, c.On) || Holds(ctx, repo, on, c.On) {
+		return "", "", nil
+	}
+	if ours, err := repo.News(ctx, on, c.On, "Descartes-Loop", ""); err != nil || len(ours) == 0 {
+		return "", "", err // commits of the user's that he has not fetched
+	}
+	if aside, err = AsideFor(ctx, repo, branch, list); err != nil {
+		return "", "", err
+	}
+	if at, err := repo.RefCommit(aside); err != nil || at != "" {
+		return "", "", err
+	}
+	return aside, c.On, repo.MoveRef(ctx, aside, "", c.On, "descartes: fetched")
+}
+
 // onto are the trunks of tags whose branch's commit is one that a branch at a commit has and another, "" being none,
 // lacks.
 func onto(ctx context.Context, repo *gitops.Repo, than, at string) (trunks []string, err error) {
@@ -120,8 +149,8 @@ func onto(ctx context.Context, repo *gitops.Repo, than, at string) (trunks []str
 
 // Leave keeps a run's trunk for the next run over its list that is to commit to the same branch, if it has work that
 // this one lacks: units in no commit, or commits that went aside. Else the list's trunk is removed where a run made it
-// that mine reports to be this working tree's, or this one went on from it: others go on from theirs. removed is what
-// was.
+// that mine reports to be this working tree's, or this one went on from it or has all that it had: others go on from
+// theirs. removed is what was.
 func (c *Chain) Leave(ctx context.Context, repo *gitops.Repo, list, branch string, aside bool,
 	mine func(run string) bool) (removed []gitops.Ref, err error) {
 	own, old := store.TagTrunkRef(list, branch), store.OldTrunkRef(list)
@@ -149,9 +178,14 @@ func (c *Chain) Leave(ctx context.Context, repo *gitops.Repo, list, branch strin
 	return removed, nil
 }
 
-// follows reports whether the chain goes on from a trunk, or one of this working tree's runs made that.
+// follows reports whether the chain goes on from a trunk or has all of it, or one of this working tree's runs made that.
 func (c *Chain) follows(ctx context.Context, repo *gitops.Repo, tip string, mine func(run string) bool) bool {
-	return repo.LeadsTo(ctx, c.Tip, tip) || madeBy(ctx, repo, tip, mine)
+	if repo.LeadsTo(ctx, c.Tip, tip) || madeBy(ctx, repo, tip, mine) {
+		return true
+	}
+	last := Chain{Repo: repo}
+	_, err := last.readTip(ctx, tip)
+	return err == nil && len(last.Units) == 0 && last.On != "" && repo.LeadsTo(ctx, c.Tip, last.On)
 }
 
 // madeBy reports whether one of some runs made a trunk.
