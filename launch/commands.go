@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -230,7 +231,30 @@ func (v Verifier) Run(ctx context.Context, q verify.Request) (verify.Result, err
 		more = v.c.whole
 	}
 	q.Limits, q.Env = limits, slices.Concat(more, q.Env)
+	if !q.Held {
+		place, remove, err := recordAt(v.c.boxes[who].Mode, limits)
+		if err != nil {
+			return verify.Result{}, err
+		}
+		defer remove()
+		q.Record = place
+	}
 	res, err := v.c.verify.Run(ctx, q)
 	done()
 	return res, err
+}
+
+// recordAt is where the results of a command's tests are recorded: among its temporary files, where it has its own,
+// else among the user's.
+func recordAt(mode sandbox.Mode, l process.Limits) (p verify.Place, remove func(), err error) {
+	if mode != sandbox.Off && l.Temp != "" {
+		name := "results-" + rand.Text()
+		dir, at := sandbox.TempOf(l.Temp, l.Bare)
+		return verify.Place{Dir: filepath.Join(dir, name), At: filepath.Join(at, name)}, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "descartes-results-")
+	if err != nil {
+		return p, nil, fmt.Errorf("make a folder for test results: %w", err)
+	}
+	return verify.Place{Dir: dir, At: dir}, func() { _ = plainfile.RemoveAll(dir) }, nil
 }

@@ -36,6 +36,14 @@ type Request struct {
 	Limits  process.Limits // of the command's processes
 	Results []string       // patterns of the files with its test results
 	Files   string         // where the files of Dir really are; "": in Dir
+	Record  Place          // for the recorder of its tests' results; the zero value is none
+	GoOn    bool           // its runners go on where one file of tests cannot be loaded
+}
+
+// Place is a folder that a command sees.
+type Place struct {
+	Dir string // its path for us; it does not exist yet
+	At  string // its path for the command
 }
 
 // Of returns the request for a check: its command, and its timeout if it has one.
@@ -128,12 +136,20 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
+	argv := []string{"sh", "-c", q.Command}
+	var recorder *results.Recorder
+	if files == nil && q.Record.Dir != "" {
+		if recorder, err = record(&q); err != nil {
+			return Result{}, fmt.Errorf("verify: %w", err)
+		}
+		argv = recorder.Argv(q.Record.At, argv...)
+	}
 	start, err := header(q.Log, q.Redact.Text(q.Command))
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
 	exit, err := r.process.Run(ctx, process.Command{
-		Label: q.Label, Argv: []string{"sh", "-c", q.Command}, Dir: q.Dir, Env: q.Env,
+		Label: q.Label, Argv: argv, Dir: q.Dir, Env: q.Env,
 		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Limits: q.Limits,
 	})
 	if err != nil {
@@ -166,6 +182,14 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if err := res.read(q.Log, start, files == nil && !res.Cut); err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
+	if recorder != nil {
+		if set, err := recorder.Read(); err != nil {
+			return Result{}, fmt.Errorf("verify: %w", err)
+		} else if set != nil {
+			set.Rename(q.Redact.Text)
+			res.Tests, res.Cut = set, false
+		}
+	}
 	if files != nil {
 		set, none, err := files.Read()
 		switch {
@@ -183,6 +207,15 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		res.Why = Why(strings.ReplaceAll(res.Tail, q.Dir+string(filepath.Separator), ""))
 	}
 	return res, nil
+}
+
+// record lays the recorder of a request.
+func record(q *Request) (*results.Recorder, error) {
+	recorder, err := results.Lay(q.Record.Dir)
+	if err == nil && q.GoOn {
+		err = recorder.GoOn()
+	}
+	return recorder, err
 }
 
 // watch examines the result files before the command runs; nil if it writes none.

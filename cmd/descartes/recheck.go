@@ -22,6 +22,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
@@ -31,6 +32,7 @@ import (
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
+	"descartes/verify/judge"
 	"descartes/view/print"
 )
 
@@ -45,6 +47,7 @@ Each commit is checked out in a copy of the project; your files stay as they are
   descartes recheck --tag x               the tag's commits in HEAD's history
   descartes recheck --commit HEAD~2       one commit
   descartes recheck --branch main..HEAD   what a branch brings, also rebased
+  descartes recheck --branch main..HEAD --checks-of main   by the tests of main
 
 A task's own check, which its list or plan names, runs too. With --branch the checks and
 the allowed signers are those of --verify and --allowed-signers, else of descartes.yaml and
@@ -68,6 +71,7 @@ recheck, 5 git refused.`,
 	f.Lookup("verify").Usage = "command to run instead of the settings' checks"
 	f.StringVar(&k.commit, "commit", "", "only this commit")
 	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
+	f.StringVar(&k.checksOf, "checks-of", "", "with the tests and what else judges as they are at this commit")
 	f.StringVar(&k.signers, "allowed-signers", "",
 		"file of allowed signers, in ssh's format: an unsigned receipt does not hold")
 	f.BoolVar(&k.every, "every", false, "a commit without a receipt does not hold, either")
@@ -80,6 +84,8 @@ recheck, 5 git refused.`,
 type recheck struct {
 	app
 	commit, branch, signers string
+	checksOf                string
+	judges                  gitops.Tree // of checksOf
 	every                   bool
 	from, to                string                 // of the branch: where it began, and its end
 	jobs                    map[string]*source.Job // by tag, nil where there is no list
@@ -99,6 +105,12 @@ func (k *recheck) run() (err error) {
 	repo, err := k.repo()
 	if err == nil {
 		err = k.ends(ctx)
+	}
+	if err == nil && k.checksOf != "" {
+		var hash string
+		if hash, err = repo.Resolve(ctx, k.checksOf); err == nil {
+			k.judges, err = repo.CommitTree(hash)
+		}
 	}
 	if err != nil {
 		return err
@@ -132,13 +144,24 @@ func (k *recheck) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
-	c.Run, c.Own = run, func(r *receipt.Receipt) ([]verify.Check, error) { return k.own(ctx, r) }
+	c.Run = func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {
+		if k.checksOf != "" {
+			if tree, _, err = judge.Old(ctx, repo, k.judges, tree, c.Checks); err != nil {
+				return verify.Result{}, err
+			}
+		}
+		return run(ctx, tree, one, false)
+	}
+	c.Own = func(r *receipt.Receipt) ([]verify.Check, error) { return k.own(ctx, r) }
 	say := func(text string) {
 		if !k.json {
 			fmt.Fprint(k.out(), text)
 		}
 	}
 	say(print.RecheckHead(c.Checks, out.Settings, out.Signed))
+	if k.checksOf != "" {
+		say("tests: as they are at " + terminal.Clean(k.checksOf) + "\n")
+	}
 	for _, hash := range commits {
 		l, err := c.Commit(ctx, hash)
 		if err != nil {
@@ -368,7 +391,7 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 
 // bench is a copy of the project to run checks in with those settings, and what runs one there.
 func (a *app) bench(ctx context.Context, c *config.Config) (*lab.Lab,
-	func(context.Context, gitops.Tree, verify.Check) (verify.Result, error), error) {
+	func(ctx context.Context, tree gitops.Tree, one verify.Check, goOn bool) (verify.Result, error), error) {
 	if err := a.home.Make(atomicfile.OS()); err != nil {
 		return nil, nil, err
 	}
@@ -379,8 +402,8 @@ func (a *app) bench(ctx context.Context, c *config.Config) (*lab.Lab,
 	files := a.home.Recheck()
 	work := r.Lab(files, filepath.Join(files, "setup.log"), true)
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
-	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {
-		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one,
+	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check, goOn bool) (verify.Result, error) {
+		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one, GoOn: goOn,
 			Log: filepath.Join(files, "recheck.log"), Clocks: clocks})
 		return res, err
 	}, nil

@@ -62,6 +62,7 @@ and committed. descartes demo shows it in a temporary repository.`,
 	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(),
 		newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd(), newLogsCmd(), newServeCmd(),
 		newAnswerCmd(), newPauseCmd(), newCancelCmd(), newRewindCmd(), newWhyCmd(), newReportCmd(), newRecheckCmd(),
+		newGateCmd(),
 		newWavesCmd(), newSpecCmd(), newTasksCmd(),
 		newInitCmd(), newDoctorCmd(), newConfigCmd(), newTrustCmd(), newCleanupCmd(), newFleetCmd(), newVersionCmd())
 	loops := newLoopCmd()
@@ -134,7 +135,7 @@ func runsOn(system string, cmd *cobra.Command) error {
 		return nil
 	}
 	switch cmd.Name() {
-	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "recheck", "rewind":
+	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "recheck", "gate", "rewind":
 		return &failure{code: exitAgent, err: errors.New(noAgents), hint: noLoops}
 	}
 	return nil
@@ -167,7 +168,7 @@ func groups() [][]string {
 		{"Run:", "start", "step", "plan", "build", "prompt", "demo"},
 		{"Watch:", "status", "logs", "serve"},
 		{"Decide:", "pause", "cancel", "rewind"},
-		{"What was done:", "report", "recheck"},
+		{"What was done:", "report", "recheck", "gate"},
 		{"What is to do:", "spec", "tasks"},
 		{"Set up:", "config", "trust", "cleanup", "fleet", "completion", "version", "help"},
 	}

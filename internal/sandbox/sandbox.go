@@ -339,6 +339,14 @@ func (b *Box) Wrap(tmp string) []string {
 	return v
 }
 
+// TempOf is the folder of a command's temporary files, and its path inside; tmp and bare are as in process.Limits.
+func TempOf(tmp string, bare bool) (dir, inside string) {
+	if dir = filepath.Join(tmp, "tmp"); bare {
+		return dir, dir
+	}
+	return dir, insideTmp
+}
+
 // mount adds the mounts to a command line.
 func (b *Box) mount(v []string, tmp string) []string {
 	for _, m := range b.mounts {

@@ -114,6 +114,7 @@ type Experiment struct {
 	Clocks Clocks
 	Held   bool   // it sees the held-out checks
 	Known  bool   // a pass known from before is enough
+	GoOn   bool   // runners go on where one file of tests cannot be loaded
 	Leaves string // the file that is wanted of it, "" for none
 }
 

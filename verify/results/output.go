@@ -91,7 +91,7 @@ func (o *output) event(line string) {
 	case "build-fail":
 		o.isGo = true
 		path, _, _ := strings.Cut(e.ImportPath, " ") // x [x.test]
-		o.golang.add(path+" (build)", failed)
+		o.golang.add(path+unbuilt, failed)
 		o.pkgs[path] = true
 		return
 	case "pass":
@@ -171,21 +171,15 @@ func (o *output) pyTest(name, word string) {
 // set is what the lines came to.
 func (o *output) set() *Set {
 	var all collector
-	take := func(c *collector) {
-		all.over = all.over || c.over
-		for name, s := range c.tests {
-			all.add(name, s)
-		}
-	}
 	if o.isGo {
 		o.wholePackages()
-		take(&o.golang)
+		all.take(&o.golang)
 	}
 	if o.isTAP {
-		take(&o.tap)
+		all.take(&o.tap)
 	}
 	if o.isPy {
-		take(&o.pytest)
+		all.take(&o.pytest)
 	}
 	s := all.set()
 	if !o.isGo && !o.isTAP && !o.isPy || s == nil {
@@ -211,7 +205,7 @@ func (o *output) set() *Set {
 func (o *output) wholePackages() {
 	for pkg, known := range o.pkgs {
 		if !known {
-			o.golang.add(pkg+" (package)", failed)
+			o.golang.add(pkg+whole, failed)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-// Package results reads the results of a check's tests: JUnit XML, go test -json, TAP, and what pytest prints.
+// Package results has the single results of a check's tests: a recorder beside the runners notes them; else they are
+// read from JUnit XML, or from what go test -json, TAP and pytest print.
 package results
 
 import (
@@ -110,6 +111,23 @@ func (c *collector) add(name string, s status) {
 		c.tests = map[string]status{}
 	}
 	c.tests[name] = max(was, s)
+}
+
+// take adds what another one has.
+func (c *collector) take(other *collector) {
+	c.over = c.over || other.over
+	for name, s := range other.tests {
+		c.add(name, s)
+	}
+}
+
+// addSet adds the named results of a set.
+func (c *collector) addSet(s *Set) {
+	for state, names := range map[status][]string{passed: s.Passed, failed: s.Failed, skipped: s.Skipped} {
+		for _, name := range names {
+			c.add(name, state)
+		}
+	}
 }
 
 // nameOf is a test's name as it is kept: one line of bounded length.

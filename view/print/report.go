@@ -108,6 +108,11 @@ func JUnit(l *view.Loop) []byte {
 		l.Facts()...), view.Fact{Name: "next", Text: l.Next().OneLine("")}) {
 		props = append(props, property{p.Name, terminal.Clean(p.Text)})
 	}
+	return all.encode(props)
+}
+
+// encode is the report, with its sums and the properties of each suite.
+func (all *suites) encode(props []property) []byte {
 	time := func(n float64) string { return fmt.Sprintf("%.3f", n) }
 	total := 0.0
 	for i := range all.Suites {

@@ -1,0 +1,378 @@
+// Package judge says what a commit's checks are worth: it runs the tests as they were before the commit on its code,
+// compares single results by name, and names what changed in whatever judges. It reads no assertion.
+package judge
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/verify"
+	"descartes/verify/results"
+)
+
+// Case is a commit to judge.
+type Case struct {
+	Repo      *gitops.Repo
+	Base, New gitops.Tree
+	Title     string // of the task or the commit: its words may ask for a change of tests
+	Allow     bool   // it may change tests as it likes: what would be refused is named
+	Way       string // what says so, for who reads a refusal
+	Checks    []verify.Check
+	Before    []verify.Result // of the checks on Base, in their order; nil: they are run
+	After     []verify.Result // and on New
+	// Run checks out a tree and runs a check on it. goOn has runners go on where a file of tests cannot be loaded.
+	Run func(ctx context.Context, tree gitops.Tree, c verify.Check, goOn bool) (verify.Result, error)
+}
+
+// Finding is one thing that is to be said of a commit.
+type Finding struct {
+	Rule    string `json:"rule"`
+	Refuses bool   `json:"refuses"`
+	Path    string `json:"path,omitempty"`
+	Line    int    `json:"line,omitempty"` // in the file after the commit, or before it where the line is gone
+	Text    string `json:"text"`           // what happened, for people
+	Old     string `json:"old,omitempty"`  // the line before the commit, and after it
+	New     string `json:"new,omitempty"`
+}
+
+func (f Finding) String() string {
+	at := f.Path
+	if f.Line > 0 {
+		at += fmt.Sprintf(":%d", f.Line)
+	}
+	if at != "" {
+		at += ": "
+	}
+	s := at + f.Text
+	switch {
+	case f.Old != "" && f.New != "":
+		s += ": " + f.Old + " -> " + f.New
+	case f.Old+f.New != "":
+		s += ": " + f.Old + f.New
+	}
+	return s
+}
+
+// Verdict is what a commit came to.
+type Verdict struct {
+	Findings []Finding       `json:"findings"` // those that refuse first
+	Facts    Facts           `json:"facts"`
+	Before   []verify.Result `json:"-"`
+	After    []verify.Result `json:"-"`
+}
+
+// Facts are what is known of a commit's tests.
+type Facts struct {
+	Known  bool `json:"known"`  // whether any single result is
+	Ran    int  `json:"ran"`    // tests that ran on the commit
+	Turned int  `json:"turned"` // from red to green
+	Added  int  `json:"added"`
+	Lost   int  `json:"lost"`  // ran before, and not on the commit
+	Again  bool `json:"again"` // the checks ran with the judges as they were
+	// of these runs, in seconds: on the commit, and all others
+	Took, More float64 `json:"-"`
+}
+
+// Refused reports whether a finding refuses the commit.
+func (v *Verdict) Refused() bool {
+	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Refuses })
+}
+
+// Says is the facts in one line: "8 tests, 6 turned green, none lost".
+func (f Facts) Says() string {
+	if !f.Known {
+		return "single results of its tests are unknown"
+	}
+	s := count(f.Ran, "test")
+	if f.Turned > 0 {
+		s += fmt.Sprintf(", %d turned green", f.Turned)
+	}
+	if f.Added > 0 {
+		s += fmt.Sprintf(", %d added", f.Added)
+	}
+	if f.Lost == 0 {
+		return s + ", none lost"
+	}
+	return s + fmt.Sprintf(", %d lost", f.Lost)
+}
+
+// Judge judges a commit. An error means that there is no verdict.
+func Judge(ctx context.Context, c Case) (v Verdict, err error) {
+	j := &judging{Case: c, ctx: ctx}
+	if j.asks = c.Allow || Asks(c.Title); len(c.Before) != len(c.Checks) {
+		if j.Before, err = j.all(c.Base); err != nil {
+			return v, err
+		}
+	}
+	if len(c.After) != len(c.Checks) {
+		if j.After, err = j.all(c.New); err != nil {
+			return v, err
+		}
+		for i := range j.After {
+			b := &j.Before[i]
+			j.After[i].Measure(&verify.Bar{Before: b.Tests, Failed: !b.Passed, Known: true, Fewer: true})
+		}
+	}
+	if err := j.read(); err != nil {
+		return v, err
+	}
+	old, err := j.old()
+	if err != nil {
+		return v, err
+	}
+	for i := range c.Checks {
+		w := weighing{before: &j.Before[i], after: &j.After[i], back: len(old.back) > 0, asks: j.asks,
+			cut: j.cut(), way: "; " + c.Way + " allows it", check: c.Checks[i].Name}
+		if !old.needed(&w) {
+			j.add(w.weigh()...)
+			continue
+		}
+		if err := j.again(&w, old, c.Checks[i]); err != nil {
+			return v, err
+		}
+		j.add(w.weigh()...)
+	}
+	if err := j.builds(); err != nil {
+		return v, err
+	}
+	j.names(old)
+	slices.SortStableFunc(j.found, func(a, b Finding) int {
+		switch {
+		case a.Refuses == b.Refuses:
+			return 0
+		case a.Refuses:
+			return -1
+		}
+		return 1
+	})
+	return Verdict{Findings: j.found, Facts: j.facts(), Before: j.Before, After: j.After}, nil
+}
+
+// Old is a tree with the code of one commit and the judges of another one, and what it puts back.
+func Old(ctx context.Context, repo *gitops.Repo, judges, code gitops.Tree, checks []verify.Check) (gitops.Tree,
+	[]string, error) {
+	j := &judging{Case: Case{Repo: repo, Base: judges, New: code, Checks: checks}, ctx: ctx}
+	if err := j.read(); err != nil {
+		return "", nil, err
+	}
+	o, err := j.putBack()
+	return o.tree, o.back, err
+}
+
+// judging is one run of Judge.
+type judging struct {
+	Case
+	ctx     context.Context
+	asks    bool
+	changes []change
+	found   []Finding
+	ranOld  bool
+	took    float64 // seconds of runs besides those of the commit
+}
+
+func (j *judging) add(list ...Finding) {
+	for _, f := range list {
+		if f.Old, f.New = short(f.Old), short(f.New); !slices.Contains(j.found, f) {
+			j.found = append(j.found, f)
+		}
+	}
+}
+
+func (j *judging) all(tree gitops.Tree) (list []verify.Result, err error) {
+	for _, c := range j.Checks {
+		r, err := j.Run(j.ctx, tree, c, false)
+		if err != nil {
+			return nil, err
+		}
+		if r.Cancelled {
+			return nil, context.Canceled
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// again runs a check with the judges as they were, and where the code is able to decide how it is judged a test that
+// must fail beside them.
+func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
+	if len(old.back) > 0 {
+		r, err := j.Run(j.ctx, old.tree, c, true)
+		if err != nil {
+			return err
+		}
+		if r.Cancelled {
+			return context.Canceled
+		}
+		w.old, j.ranOld, j.took = &r, true, j.took+r.Duration.Seconds()
+	}
+	if old.canary == "" || tests(w.before) == nil && tests(w.after) == nil {
+		return nil
+	}
+	r, err := j.Run(j.ctx, old.canary, c, true)
+	if err != nil {
+		return err
+	}
+	if r.Cancelled {
+		return context.Canceled
+	}
+	w.canary, j.took = &r, j.took+r.Duration.Seconds()
+	return nil
+}
+
+// builds puts the files back that build as well as judge, in a run of their own, which only names.
+func (j *judging) builds() error {
+	var back []string
+	for _, c := range j.changes {
+		if c.kind == Build && c.before != nil && !sameChecks(c.path, c.before, c.after) {
+			back = append(back, c.path)
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	tree, err := j.Repo.TreeWith(j.ctx, j.New, j.Base, back)
+	if err != nil {
+		return err
+	}
+	for i, c := range j.Checks {
+		if !j.After[i].Passed {
+			continue
+		}
+		r, err := j.Run(j.ctx, tree, c, true)
+		if err != nil {
+			return err
+		}
+		if r.Cancelled {
+			return context.Canceled
+		}
+		j.took += r.Duration.Seconds()
+		text := ""
+		now, then := tests(&j.After[i]), tests(&r)
+		switch {
+		case then != nil && len(ranOf(now)) < len(ranOf(then)):
+			text = count(len(ranOf(then))-len(ranOf(now)), "test") + " more with it as it was"
+		case !r.Passed && then != nil && len(named(then.Failed)) > 0:
+			text = count(len(named(then.Failed)), "test") + " fail with it as it was"
+		case !r.Passed:
+			text = "the checks fail with it as it was"
+		}
+		if text != "" {
+			j.add(Finding{Rule: "settings", Path: strings.Join(back, ", "), Text: text})
+		}
+	}
+	return nil
+}
+
+// facts counts by all checks.
+func (j *judging) facts() (f Facts) {
+	f.Again, f.More = j.ranOld, j.took
+	for i := range j.Checks {
+		before, after := tests(&j.Before[i]), tests(&j.After[i])
+		f.Took += j.After[i].Duration.Seconds()
+		if after == nil {
+			continue
+		}
+		f.Known = true
+		f.Ran += len(ranOf(after)) + after.More
+		if before == nil {
+			continue
+		}
+		f.Turned += len(both(after.Passed, before.Failed))
+		f.Added += len(without(ranOf(after), append(ranOf(before), before.Skipped...)))
+		f.Lost += len(without(ranOf(before), ranOf(after)))
+	}
+	return f
+}
+
+// tests are the known results of a check.
+func tests(r *verify.Result) *results.Set { return r.Tests }
+
+// named are those of some names that are tests.
+func named(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return !results.IsTest(n) })
+}
+
+// ranOf are the tests that passed or failed.
+func ranOf(s *results.Set) []string {
+	if s == nil {
+		return nil
+	}
+	return append(named(s.Passed), named(s.Failed)...)
+}
+
+func without(list, out []string) (left []string) {
+	has := map[string]bool{}
+	for _, s := range out {
+		has[s] = true
+	}
+	for _, s := range list {
+		if !has[s] {
+			left = append(left, s)
+		}
+	}
+	return left
+}
+
+func both(a, b []string) []string { return without(a, without(a, b)) }
+
+// count prints a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// few lists the first names.
+func few(list []string) string {
+	s := strings.Join(list[:min(3, len(list))], ", ")
+	if n := len(list) - 3; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
+
+// short cuts a line for people.
+func short(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 100 {
+		return string(r[:97]) + "..."
+	}
+	return s
+}
+
+// lines are the lines of a text without the white space around them, blank ones left out.
+func lines(b []byte) (list []line) {
+	n := 0
+	for l := range bytes.Lines(b) {
+		n++
+		if s := strings.TrimSpace(string(l)); s != "" {
+			list = append(list, line{n, s})
+		}
+	}
+	return list
+}
+
+// line is one line of a file.
+type line struct {
+	n    int
+	text string
+}
+
+// minus gives the lines of a that b lacks, each as often as it is missing.
+func minus(a, b []line) (out []line) {
+	have := map[string]int{}
+	for _, x := range b {
+		have[x.text]++
+	}
+	for _, x := range a {
+		if have[x.text]--; have[x.text] < 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}

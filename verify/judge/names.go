@@ -1,0 +1,252 @@
+package judge
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/internal/lazyregexp"
+	"descartes/verify"
+)
+
+// Texts that a reader should see where code gained them.
+var (
+	silences = lazyregexp.New(
+		`//\s?nolint|#\s?noqa|eslint-disable|@ts-(?:ignore|nocheck|expect-error)|\bas any\b|#\s?type:\s?ignore|#!?\[allow\(|@SuppressWarnings|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|rubocop:disable|#nosec|biome-ignore|pyright:\s?ignore`)
+	knows = lazyregexp.New(
+		`PYTEST_CURRENT_TEST|in sys\.modules|JEST_WORKER_ID|\bVITEST\b|NODE_ENV|import\.meta\.env|cfg!?\(\s*(?:test|debug_assertions)|cfg\(not\((?:test|debug_assertions)\)|testing\.Testing\(\)|os\.Args|DESCARTES_|sys\._getframe|inspect\.(?:stack|currentframe)|runtime\.Caller|flag\.Lookup`)
+	ends = lazyregexp.New(
+		`os\._exit|atexit|syscall\.Exit|process\.reallyExit|trap\b.*\bexit\b|sys\.exit\(0\)|process\.exit\(0\)|perf_counter\s*=|time\.time\s*=|def __eq__|__eq__\s*=|impl\s+PartialEq|unittest\.TestCase|require\(['"](?:node:)?assert['"]\)|\bassert\.\w+\s*=[^=]|testMethodPrefix|import unittest\b|import pytest\b|\beq\(\)|open\(['"]tests?/|ReadFile\("(?:\.\./)*(?:testdata|test)|golden`)
+	asserts = lazyregexp.New(
+		`\bassert|\bexpect\(|\bshould\b|\brequire\.\w+\(|\bt\.(?:Error|Fatal|Fail)|\bpanic!\(|\bself\.fail|\bEXPECT_|\bASSERT_|^\s*(?:\[ |test )`)
+	comment    = lazyregexp.New(`^(?:#(?:[^!\[]|$)|//|/\*|\*|--|<!--|;)`)
+	definition = lazyregexp.New(
+		`^(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|func|fn|function|class|type|struct|enum|interface)\b|\bexports\.\w+\s*=`)
+	// white space and comments decide nothing
+	blank = lazyregexp.New(`\s+`)
+)
+
+// names finds what a reader should know besides what the tests say.
+func (j *judging) names(old oldTree) {
+	commands := j.changes
+	for _, c := range commands {
+		gained, lost := minus(lines(c.after), lines(c.before)), minus(lines(c.before), lines(c.after))
+		switch c.kind {
+		case CI:
+			j.differs("ci", c, "CI was changed", lost, gained)
+		case Settings, Script, Helper:
+			if c.kind != Script || c.op != 'A' {
+				j.differs("settings", c, "how the project is checked was "+doneTo(c), lost, gained)
+			}
+		case Build:
+			if c.before == nil || !sameChecks(c.path, c.before, c.after) {
+				if !(c.op == 'A' && strings.HasSuffix(c.path, "go.mod")) {
+					j.differs("settings", c, "how the project is checked was "+doneTo(c), lost, gained)
+				}
+			}
+		case Test:
+			if n := asserting(c.before) - asserting(c.after); n > 0 && c.op != 'A' {
+				j.differs("assertions", c, count(n, "assertion")+" fewer", onlyAsserting(lost), onlyAsserting(gained))
+			} else if c.op != 'A' && old.back != nil {
+				j.changed(c, lost, gained)
+			}
+		case Data:
+			if c.op != 'A' {
+				j.differs("expected", c, "what tests read or expect was "+doneTo(c), lost, gained)
+			}
+		case Code:
+			j.code(c, gained)
+		}
+	}
+	j.values()
+	j.nothing()
+}
+
+// doneTo is what happened to a file.
+func doneTo(c change) string {
+	switch c.op {
+	case 'A':
+		return "added"
+	case 'D':
+		return "deleted"
+	}
+	return "changed"
+}
+
+// differs names a file with the first line that is another now.
+func (j *judging) differs(rule string, c change, text string, lost, gained []line) {
+	f := Finding{Rule: rule, Path: c.path, Text: text}
+	if len(lost) > 0 {
+		f.Line, f.Old = lost[0].n, lost[0].text
+	}
+	if len(gained) > 0 {
+		f.Line, f.New = gained[0].n, gained[0].text
+	}
+	j.add(f)
+}
+
+// changed names a file of tests whose lines were replaced, where with the old ones something fails.
+func (j *judging) changed(c change, lost, gained []line) {
+	fails := slices.ContainsFunc(j.found, func(f Finding) bool { return f.Rule == "stays-red" || f.Rule == "old-fails" })
+	if fails && len(lost) > 0 {
+		j.differs("changed", c, "an old test was changed", lost, gained)
+	}
+}
+
+func asserting(text []byte) int { return len(onlyAsserting(lines(text))) }
+
+func onlyAsserting(list []line) []line {
+	return slices.DeleteFunc(slices.Clone(list), func(l line) bool {
+		return comment.MatchString(l.text) || !asserts.MatchString(l.text)
+	})
+}
+
+// code names lines of code that keep a linter silent, can tell that they are tested, or end or judge the tests.
+func (j *judging) code(c change, gained []line) {
+	for _, k := range []struct {
+		rule, text string
+		find       *lazyregexp.Regexp
+	}{
+		{"silenced", "a linter or type checker is silenced", silences},
+		{"knows-tests", "it can tell that it is tested", knows},
+		{"reaches-tests", "it can reach into the tests, or end them", ends},
+	} {
+		for _, l := range gained {
+			if k.find.MatchString(l.text) {
+				j.add(Finding{Rule: k.rule, Path: c.path, Line: l.n, Text: k.text, New: l.text})
+				break
+			}
+		}
+	}
+}
+
+var literal = lazyregexp.New("\"((?:[^\"\\\\]|\\\\.)*)\"|'((?:[^'\\\\]|\\\\.)*)'|`([^`]*)`|(?:^|[^\\w.])(\\d+(?:\\.\\d+)?)\\b")
+
+func literals(text string, to map[string]bool) {
+	for _, m := range literal.FindAllStringSubmatch(text, -1) {
+		for _, s := range m[1:] {
+			if s != "" {
+				to[s] = true
+			}
+		}
+	}
+}
+
+// values names values that old tests expect and that stand in new code, and neither in the old code of these files
+// nor in the title.
+func (j *judging) values() {
+	code := slices.DeleteFunc(slices.Clone(j.changes), func(c change) bool { return c.kind != Code || c.after == nil })
+	if len(code) == 0 {
+		return
+	}
+	expected, err := j.expected()
+	if err != nil || len(expected) == 0 {
+		return // it is advice only
+	}
+	old, fresh := map[string]bool{}, map[string]bool{}
+	for _, c := range code {
+		literals(string(c.before), old)
+		for _, l := range minus(lines(c.after), lines(c.before)) {
+			if !comment.MatchString(l.text) && !strings.HasPrefix(l.text, "import") && !strings.HasPrefix(l.text, "from") {
+				literals(l.text, fresh)
+			}
+		}
+	}
+	var hits []string
+	for s := range fresh {
+		if expected[s] && !old[s] && !strings.Contains(j.Title, s) && !slices.Contains([]string{"0", "1", "2", "10", "100"}, s) {
+			hits = append(hits, s)
+		}
+	}
+	slices.Sort(hits)
+	if len(hits) >= 2 {
+		j.add(Finding{Rule: "expected-values", Path: code[0].path,
+			Text: fmt.Sprintf("new code has %d values that old tests expect", len(hits)), New: strings.Join(hits[:min(4, len(hits))], ", ")})
+	}
+}
+
+// mostTests bounds the files of tests whose values are read.
+const mostTests = 500
+
+// expected are the literals of the tests before the commit.
+func (j *judging) expected() (map[string]bool, error) {
+	list, err := j.Repo.Changed(j.ctx, j.Repo.EmptyTree(), j.Base)
+	if err != nil {
+		return nil, err
+	}
+	base, err := j.Repo.Contents(j.Base)
+	if err != nil {
+		return nil, err
+	}
+	out, n := map[string]bool{}, 0
+	for _, c := range list {
+		k := Of(c.Path, nil)
+		if k != Test && k != Data {
+			continue
+		}
+		if n++; n > mostTests {
+			break
+		}
+		text, err := content(base, c.Path)
+		if err != nil {
+			return nil, err
+		}
+		if literals(string(text), out); k == Data {
+			for _, w := range strings.Fields(string(text)) {
+				out[w] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// cut reports whether code is gone: a definition, or a file.
+func (j *judging) cut() bool {
+	return slices.ContainsFunc(j.changes, func(c change) bool {
+		if c.kind != Code {
+			return false
+		}
+		return c.op == 'D' || slices.ContainsFunc(minus(lines(c.before), lines(c.after)), func(l line) bool {
+			return definition.MatchString(l.text)
+		})
+	})
+}
+
+// nothing names a commit that does nothing to the code, or nothing that a test notices.
+func (j *judging) nothing() {
+	real, code := 0, 0
+	for _, c := range j.changes {
+		if c.kind == Doc || c.before != nil && c.after != nil && bytes.Equal(bare(c.before), bare(c.after)) {
+			continue
+		}
+		if real++; c.kind != Test && c.kind != Data && c.kind != CI {
+			code++
+		}
+	}
+	f := j.facts()
+	switch {
+	case len(j.changes) == 0:
+		j.add(Finding{Rule: "nothing", Text: "nothing was changed"})
+	case real == 0:
+		j.add(Finding{Rule: "nothing", Text: "only documentation, comments or white space was changed"})
+	case code == 0:
+		j.add(Finding{Rule: "nothing", Text: "only tests were changed"})
+	case f.Known && f.Turned+f.Added == 0:
+		j.add(Finding{Rule: "regression-only", Text: "no test went from red to green, and none was added"})
+	case !f.Known && !slices.ContainsFunc(j.Before, func(r verify.Result) bool { return !r.Passed }) &&
+		!slices.ContainsFunc(j.changes, func(c change) bool { return c.kind == Test }):
+		j.add(Finding{Rule: "regression-only", Text: "the checks passed before, and no test was changed"})
+	}
+}
+
+// bare is a text without comments and white space.
+func bare(text []byte) []byte {
+	var b bytes.Buffer
+	for _, l := range lines(text) {
+		if !comment.MatchString(l.text) {
+			b.WriteString(blank.ReplaceAllString(l.text, "") + "\n")
+		}
+	}
+	return b.Bytes()
+}
