@@ -33,8 +33,8 @@ the project, and the tests as they were before it on its code.
   descartes gate feature                  what feature has and HEAD has not
   descartes gate main..feature --whole    the branch as one change
 
-A commit is refused that fails its checks, on which fewer tests run though no code is gone,
-on which more tests stay red with the tests as they were than turn green, or whose code
+A commit is refused that fails its checks, on which fewer tests run though no code is gone
+and the old tests do not all pass, on which more tests stay red with the tests as they were than turn green, or whose code
 has a test pass that must fail. What else changed in tests, settings of runners and CI
 is named with the old line and the new one, and refuses nothing. A subject that asks to
 delete, rename, move or skip tests turns refusals about tests into names, and so does

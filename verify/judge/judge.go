@@ -208,6 +208,9 @@ func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
 			return context.Canceled
 		}
 		w.old, j.ranOld, j.took = &r, true, j.took+r.Duration.Seconds()
+		if err := j.together(w, old, c); err != nil {
+			return err
+		}
 	}
 	if old.canary == "" || tests(w.before) == nil && tests(w.after) == nil {
 		return nil
@@ -223,14 +226,40 @@ func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
 	return nil
 }
 
-// builds puts the files back that build as well as judge, in a run of their own, which only names.
-func (j *judging) builds() error {
-	var back []string
+// together tries judges and files that build as well, where the old judges alone fail and no single result says why: the
+// build may name a file of tests that is not there now.
+func (j *judging) together(w *weighing, old oldTree, c verify.Check) error {
+	back := j.building()
+	if w.old.Passed || len(failedOf(tests(w.old))) > 0 || len(back) == 0 {
+		return nil
+	}
+	tree, err := j.Repo.TreeWith(j.ctx, old.tree, j.Base, back)
+	if err != nil {
+		return err
+	}
+	r, err := j.Run(j.ctx, tree, c, true)
+	if err == nil && r.Cancelled {
+		err = context.Canceled
+	}
+	if j.took += r.Duration.Seconds(); err == nil && r.Passed {
+		w.old = &r
+	}
+	return err
+}
+
+// building are the changed files that build as well as judge.
+func (j *judging) building() (back []string) {
 	for _, c := range j.changes {
 		if c.kind == Build && c.before != nil && !sameChecks(c.path, c.before, c.after) {
 			back = append(back, c.path)
 		}
 	}
+	return back
+}
+
+// builds puts the files back that build as well as judge, in a run of their own, which only names.
+func (j *judging) builds() error {
+	back := j.building()
 	if len(back) == 0 {
 		return nil
 	}

@@ -119,7 +119,7 @@ func (w *weighing) fewer(add func(string, bool, string, ...any), fail []string) 
 	switch {
 	case len(lost) == 0 && n <= 0:
 	case n > 0 && old != nil && len(without(lost, old.Passed)) == 0 && len(lost) > 0:
-		add("lost", false, "%s lost, and as they were they pass: %s", are(n), few(lost))
+		add("lost", false, "%s lost, though the old tests pass: %s", are(n), few(lost))
 	case n > 0 && w.cut:
 		add("lost", false, "%s lost, with code that is gone: %s", are(n), few(lost))
 	case n > 0:
