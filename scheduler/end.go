@@ -61,6 +61,9 @@ var codes = []struct {
 	{"paused", 7}, {"lost", 7}, {"breaker", 7}, {"asks", 7},
 }
 
+// resumable are the reasons for which a run ends with tasks left that its resume goes on with.
+var resumable = []string{"breaker", "quota", "paused", "limit", "cost", "deadline"}
+
 // end says how the run ends, when nothing is left to do.
 func (r *Run) end(s *survey) End {
 	why := map[string]bool{}
@@ -102,9 +105,15 @@ func (r *Run) end(s *survey) End {
 	if t := r.Stops.Trouble; t.Code > 0 {
 		return End{Why: t.Why, Code: t.Code}
 	}
+	halt := ""
+	if i := slices.IndexFunc(resumable, func(x string) bool { return left && why[x] }); i >= 0 {
+		halt = resumable[i]
+	}
 	for _, c := range codes {
 		if why[c.why] {
-			return r.endBy(c.why, c.code)
+			e := r.endBy(c.why, c.code)
+			e.Halt = halt
+			return e
 		}
 	}
 	if left {

@@ -146,6 +146,7 @@ type Ended struct {
 	Why   string
 	Code  int
 	Tasks []string
+	Halt  string
 }
 
 func (Resumed) event()          {}
@@ -288,6 +289,7 @@ type End struct {
 	Why   string
 	Code  int
 	Tasks []string // whose commits are gone from the branch
+	Halt  string   // why tasks are left that a resume could do, whatever the reason that counts first; "": none are
 }
 
 func (Attempt) action()   {}

@@ -243,6 +243,9 @@ func (tr *player) drain() (out []string) {
 				tr.apply(CutStarted{x.Tip})
 			case End:
 				of := strings.Join(append([]string{""}, x.Tasks...), " ")
+				if x.Halt != "" && x.Halt != x.Why {
+					of += ", and a resume goes on where " + x.Halt + " ended it"
+				}
 				out = append(out, fmt.Sprintf("end: %s%s, exit %d", x.Why, of, x.Code))
 				tr.apply(Ended(x))
 			}

@@ -34,6 +34,9 @@ type endings struct {
 // outcome is how the run ends, in words.
 func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	c := r.ground.config
+	if e.Halt != "" && (e.Why == "blocked" || e.Why == "asks") { // a resume goes on with what is left
+		e.Why = e.Halt
+	}
 	switch e.Why {
 	case "done":
 		if r.machine.Settings.Step && r.isOpen() {
@@ -293,7 +296,7 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	if g.config.Scud.HandoffPath != "" && out.Ending != journal.AllDone {
 		handoff = loop.TagHandoff(r.ID(), r.job, h, g.tools.Now(), &out)
 	}
-	err := r.happened(scheduler.Ended{Why: e.Why, Code: e.Code, Tasks: e.Tasks}, line)
+	err := r.happened(scheduler.Ended(e), line)
 	if err == nil {
 		err = r.list.write()
 	}
