@@ -15,6 +15,7 @@ import (
 
 	"descartes/internal/markdown"
 	"descartes/internal/plainfile"
+	"descartes/tasks/outline"
 	"descartes/tasks/prose"
 )
 
@@ -94,11 +95,11 @@ var noTag = &problem{0, "the file does not have the tag"}
 type text struct {
 	path, src string
 	format    Format
-	document                 // of JSON
-	phases    []phase        // of SCG
-	entries   *entries       // of Markdown
-	issues    []gjson.Result // of beads
-	was       []Task         // of a plan with boxes that was read before
+	document                  // of JSON
+	phases    []phase         // of SCG
+	choice    *outline.Choice // of Markdown
+	issues    []gjson.Result  // of beads
+	was       []Task          // of a plan with boxes that was read before
 	wrong     *problem
 }
 

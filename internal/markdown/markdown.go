@@ -382,11 +382,12 @@ func (l *Line) classify(line string) {
 		return
 	}
 	rest := trimIndent(bare[n+1:])
-	if rest != "" && len(rest) == len(bare[n+1:]) {
-		return // 1.5 or **bold**
+	box, size := readBox(rest)
+	if rest != "" && len(rest) == len(bare[n+1:]) && (size == 0 || bare[n] == ')') {
+		return // 1.5 or **bold**, but -[ ]
 	}
 	l.Kind, l.Number, l.Text = Entry, number, l.End-len(rest)
-	if box, size := readBox(rest); size > 0 {
+	if size > 0 {
 		l.setBox(box, size)
 	}
 }
@@ -404,11 +405,16 @@ var boxWords = map[string]rune{"done": 'x', "todo": ' ', "wip": '~'}
 
 // readBox reads the box that a text begins with, and returns its mark and its length with the brackets: 0 for none.
 // Other signs than those of Boxes are a question mark; a letter, a number or a word in brackets is no box, nor is what
-// a link follows.
+// a link follows. A star marks what is optional; behind a blank box or an x the space may be missing: "[ ]Title".
 func readBox(s string) (mark rune, size int) {
 	const longest = 16
 	end := strings.IndexByte(s[:min(len(s), longest)], ']')
-	if end < 0 || s[0] != '[' || len(s) > end+1 && s[end+1] != ' ' && s[end+1] != '\t' {
+	if end < 0 || s[0] != '[' {
+		return 0, 0
+	}
+	next, _ := utf8.DecodeRuneInString(strings.TrimPrefix(s[end+1:], "*") + " ")
+	if closed := unicode.IsSpace(next); !closed && (end != 2 || strings.IndexByte(" xX", s[1]) < 0 || !unicode.IsUpper(next) && unicode.IsOneOf(
+		[]*unicode.RangeTable{unicode.Latin, unicode.Nd, unicode.P, unicode.S}, next)) {
 		return 0, 0
 	}
 	text := strings.TrimSpace(strings.ReplaceAll(s[1:end], "\ufe0f", "")) // which makes an emoji of a sign

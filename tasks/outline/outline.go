@@ -1,5 +1,5 @@
 // Package outline owns the outline of a Markdown document that people write about tasks, read once: its headings with
-// what they number and say, and its tables. It knows no format.
+// what they number and say, its entries and tables, and the choice of which of them are its tasks.
 package outline
 
 import (
@@ -15,6 +15,7 @@ import (
 // Document is a text, its headings and its tables. It does not change after Read.
 type Document struct {
 	*markdown.Document
+	Name   string // of the file, "" where it has none
 	Heads  []Heading
 	Tables []Table
 	words  []string // of each line, behind its marks and without markup
@@ -46,13 +47,13 @@ const BoldLevel = 7
 
 const maxHeads = 50_000
 
-// Read reads a document. An error continues a sentence.
-func Read(src string) (*Document, error) {
+// Read reads a document from a file of this name. An error continues a sentence.
+func Read(name, src string) (*Document, error) {
 	md, err := markdown.Parse(src)
 	if err != nil {
 		return nil, err
 	}
-	d := &Document{Document: md, words: make([]string, len(md.Lines))}
+	d := &Document{Document: md, Name: name, words: make([]string, len(md.Lines))}
 	for n := range md.Lines {
 		d.words[n] = markdown.Inline(md.Words(n))
 	}
@@ -91,6 +92,9 @@ func (d *Document) findHeads() {
 	}
 	if !numbered {
 		d.Heads = append(d.Heads, plain...)
+		if len(d.Heads) < 2 {
+			d.Heads = append(d.Heads, d.labelHeads()...)
+		}
 		slices.SortFunc(d.Heads, func(a, b Heading) int { return a.Line - b.Line })
 	}
 	var open []int
@@ -113,6 +117,22 @@ func (d *Document) findHeads() {
 		}
 		open = append(open, i)
 	}
+}
+
+// labelHeads are the lines over lists, where a document has no headings: "Steps:" and then entries.
+func (d *Document) labelHeads() (heads []Heading) {
+	const longest = 60
+	for n := 0; n+1 < len(d.Lines) && len(heads) < maxHeads; n++ {
+		next := n + 1
+		if d.Lines[next].Kind == markdown.Blank {
+			next = min(next+1, len(d.Lines)-1)
+		}
+		if text := strings.TrimRight(d.words[n], ":："); d.Lines[n].Kind == markdown.Text && d.Lines[n].Indent == 0 && (n == 0 || d.Lines[n-1].Kind == markdown.Blank) &&
+			d.Lines[next].Kind == markdown.Entry && len(text) <= longest && !strings.HasSuffix(text, ".") {
+			heads = append(heads, Heading{Level: BoldLevel - 1, Line: n, End: len(d.Lines), Parent: -1, Text: text, Title: text})
+		}
+	}
+	return heads
 }
 
 // findLabels finds the lines that follow a line or an entry such as "Acceptance criteria:".
@@ -147,7 +167,11 @@ func (h *Heading) split() {
 	h.Status = status
 	h.Word, h.ID, h.Title = prose.Numbered(text)
 	if h.ID == "" {
-		if m := codeHeading.FindStringSubmatch(text); m != nil && !prose.NoTaskCode(m[1]) {
+		m := plainCode.FindStringSubmatch(text)
+		if m == nil {
+			m = codeHeading.FindStringSubmatch(text)
+		}
+		if m != nil && !prose.NoTaskCode(m[1]) {
 			h.Word, h.ID, h.Title = "unit", m[1], m[2]
 		} else if m := sectionHeading.FindStringSubmatch(text); m != nil && !noTaskWords[strings.ToLower(m[1])] {
 			h.Word, h.ID, h.Title = "section", m[2], m[3]
@@ -165,7 +189,9 @@ func (h *Heading) split() {
 }
 
 var (
-	codeHeading    = lazyregexp.New(`^([A-Z]{1,8}-?[0-9]+(?:-[0-9]+)?[a-h]?(?:\.[0-9]+)*)(?: ?[(（][^)）]*[)）])?(?:[.:：] *| +[—–-] +)(\S.*)$`)
+	codeHeading = lazyregexp.New(`^\[?([A-Z]{1,8}-?[0-9]+(?:-[0-9]+)?[a-h]?(?:\.[0-9]+)*)(?:\] *[:：—–-]* *|(?: ?[(（][^)）]*[)）])?(?:[.:：] *| +[—–-] +))(\S.*)$`)
+	// the same without a mark behind it, where it is plainly no word: P0.1, T-1, T001; tried first
+	plainCode      = lazyregexp.New(`^([A-Z]{1,8}(?:-[0-9]+|0[0-9]+|[0-9]+\.[0-9]+))(?:[.][0-9]+)* +([^—–·:.\s-].*)$`)
 	sectionHeading = lazyregexp.New(`^(\pL[\pL-]{2,19}) ([0-9]+[a-h]?)(?:[.:：] *| +[—–-] +)(\S.*)$`)
 	severalHeading = lazyregexp.New(`^\pL+ ?[0-9.]+(?: ?[、,，&] ?[0-9.]+)+ ?[:：]`)
 
@@ -274,7 +300,12 @@ var covered = lazyregexp.New(`^(?:[A-Z]+[0-9.]+[ ,]*)+: *`)
 
 // Names is what a row is about: the number in its first columns, its title, and the status that stands there.
 func (t *Table) Names(r Row) (ref prose.Ref, title, status string) {
-	id, at := t.Column("id", "place"), t.Column("title", "text", "criteria")
+	id, at := t.Column("id", "place"), t.Column("title")
+	if place := t.Column("place"); at < 0 && place >= 0 && place != id {
+		at = place // "| # | Phase | What |"
+	} else if at < 0 {
+		at = t.Column("text", "criteria")
+	}
 	title, status = CutStatus(prose.Clip(r.Cell(at)))
 	title = title[len(covered.FindString(title)):]
 	text := title

@@ -16,8 +16,6 @@ const MaxBytes = 8 << 20
 // Document is a plan: its outline, the tasks in it, and which of its sections are about which task. It does not change
 // after Parse.
 type Document struct {
-	Name string // as given to Parse
-
 	*outlined
 	marks    map[string][]span // by task id: what an explicit marker names
 	general  []Part            // what is said of every task
@@ -27,12 +25,11 @@ type Document struct {
 
 	tasks    []task
 	index    map[string]int // id to place among tasks
-	mentions map[int]bool   // lines of boxes that say how far a task is that stands elsewhere
 	findings []tasks.Finding
 	fault    error // why there are no tasks
 }
 
-type outlined = outline.Document
+type outlined = outline.Choice
 
 // Parse reads a plan; name is used in messages. One that is larger than MaxBytes or is not text is a
 // *tasks.FormatError; one without tasks is not.
@@ -41,14 +38,14 @@ func Parse(name string, src []byte) (*Document, error) {
 		return nil, &tasks.FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", MaxBytes>>20)}
 	}
 	err := markdown.CheckText(src)
-	var o *outlined
+	var o *outline.Document
 	if err == nil {
-		o, err = outline.Read(markdown.EndLines(src))
+		o, err = outline.Read(name, markdown.EndLines(src))
 	}
 	if err != nil {
 		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
 	}
-	d := &Document{Name: name, outlined: o}
+	d := &Document{outlined: o.Choose()}
 	d.readTasks()
 	d.findMarkers()
 	d.findGeneral()

@@ -17,8 +17,8 @@ type subject struct{ task, phase int }
 func (r *reader) readPhase(k int) {
 	f := &r.phases[k]
 	end := f.End
-	if f.head+1 < len(r.Heads) {
-		end = min(end, r.Heads[f.head+1].Line)
+	if f.Head+1 < len(r.Heads) {
+		end = min(end, r.Heads[f.Head+1].Line)
 	}
 	for _, i := range f.tasks {
 		end = min(end, r.tasks[i].Line-1)
@@ -257,13 +257,16 @@ func (r *reader) say(task int, on string) {
 
 // order makes the tasks of each phase wait for those of the phase before, unless the plan says what they wait for.
 func (r *reader) order() {
+	if r.By.Queue {
+		r.queue()
+	}
 	var before []string // the tasks of the phase before
 	for k := range r.phases {
 		f := &r.phases[k]
 		var own []string
 		for _, i := range f.tasks {
 			t := &r.tasks[i]
-			if own = append(own, t.ID); !t.stated && !f.stated {
+			if own = append(own, t.ID); !t.stated && !f.stated && !r.By.Queue {
 				t.DependsOn = before
 				r.links += len(before)
 			}
@@ -277,5 +280,22 @@ func (r *reader) order() {
 			waits := slices.DeleteFunc(slices.Clone(t.DependsOn), func(id string) bool { return t.isSaid[id] })
 			t.DependsOn = slices.Concat(t.said, waits)
 		}
+	}
+}
+
+// queue makes each task wait for the one before it, or for its group of neighbours that may run at the same time.
+func (r *reader) queue() {
+	var before, group []string
+	last := -1
+	for i := range r.tasks {
+		if r.tasks[i].Container() {
+			continue
+		}
+		if last >= 0 && !r.Together(last, i) {
+			before, group = group, nil
+		}
+		group, last = append(group, r.tasks[i].ID), i
+		r.tasks[i].DependsOn = before
+		r.links += len(before)
 	}
 }

@@ -150,7 +150,7 @@ func TestPlanPhases(t *testing.T) {
 				"2.2 pending Ship <- 1.1,1.2", "3 pending No items <- 2.1,2.2"}, nil},
 		"codes": {
 			"## Phase 1: First\n- [ ] T001 A\n- [ ] T002 B\n## Phase 2: Second\n- [ ] T003 C (depends on T001)\n",
-			[]string{"T001 pending A", "T002 pending B", "T003 pending C <- T001"}, nil},
+			[]string{"T001 pending A", "T002 pending B <- T001", "T003 pending C <- T001,T002"}, nil},
 		"numbers restart within": {
 			"## Phase 1: First\n### Server\n#### 1. A\n### Client\n#### 1. B\n",
 			[]string{"1.1 pending A", "1.2 pending B"}, nil},

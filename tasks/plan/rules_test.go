@@ -1,12 +1,6 @@
 package plan
 
-import (
-	"slices"
-	"testing"
-
-	"descartes/tasks"
-	"descartes/tasks/prose"
-)
+import "testing"
 
 // Each rule by its example, and where two compete.
 func TestTaskRules(t *testing.T) {
@@ -80,28 +74,5 @@ func TestTaskRules(t *testing.T) {
 		"what stands now is no work": {"## 当前状态\n| 任务 | 状态 |\n|--|--|\n| old | done |\n## P1: A\n## W1: B\n## W2: C\n", []string{"W1 pending B", "W2 pending C"}, nil},
 		"headings beside their tasks": {"## Phase 1: A\n### 1.1 Alone\n### 1.2 B\n#### Task 1.2.1: b\n##### 1.2.1.1 Detail\n",
 			[]string{"1.1 pending Alone", "1.2.1 pending b"}, nil},
-	})
-}
-
-// FuzzAccount: each line with a box belongs to a task, says how far one is, is a criterion, or was left out, which is
-// said.
-func FuzzAccount(f *testing.F) {
-	for _, src := range []string{"## Task 1: A\n- [ ] a\n## Notes\n- [x] b\n## Done when\n- [ ] c\n",
-		"## Step 1: A\n## Step 2: B\n- [x] Step 1: A\n- [?] x\n", "| Task | Status |\n|-|-|\n| A | x |\n- [ ] a\n- [ ] b\n",
-		"## Phase 1\n- [ ] a\n  - [ ] b\n## Legend\n- [ ] c\n# Checklist\n* [x] d\n1. [ ] e\n> - [ ] f\n"} {
-		f.Add(src)
-	}
-	f.Fuzz(func(t *testing.T, src string) {
-		p, err := Parse("plan.md", []byte(src))
-		if err != nil || p.fault != nil {
-			return
-		}
-		for n := range p.Lines {
-			said := slices.ContainsFunc(p.findings, func(x tasks.Finding) bool { return x.Line == n+1 && x.Kind == tasks.KindLeft })
-			criterion := p.Under(n) == prose.Checklist || p.Under(n) == prose.Criteria
-			if p.Lines[n].Box != 0 && !p.Within(n) && !p.mentions[n] && !criterion && !said {
-				t.Fatalf("line %d of %q is lost", n+1, src)
-			}
-		}
 	})
 }

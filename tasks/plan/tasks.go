@@ -22,8 +22,6 @@ const (
 type task struct {
 	tasks.Task
 	last    int             // the line behind its own text
-	own     string          // the id that its text begins with
-	whole   string          // the title with that
 	phase   int             // place of its phase, -1 for none
 	made    bool            // the id is not one that the plan gives to a task: a number of a list, or ours
 	stated  bool            // the plan says what it waits for, be it nothing
@@ -32,17 +30,16 @@ type task struct {
 	settled bool            // its status is written at itself
 }
 
-// say sets the status that is written at the task; "" is none.
-func (t *task) say(status string) {
-	if t.Status == "" || status != "" {
-		t.Status, t.settled = cmp.Or(tasks.Status(status), tasks.Pending), status != ""
-	}
+// newTask is the task of an item.
+func newTask(x *outline.Item) task {
+	return task{last: x.Last, made: x.Made, settled: x.Status != "", Task: tasks.Task{ID: x.ID, Title: x.Title, Line: x.Line + 1,
+		Status: cmp.Or(tasks.Status(x.Status), tasks.Pending), Priority: cmp.Or(x.Priority, "medium"), Parent: x.Parent, Story: x.Story,
+		Verify: x.Verify, Description: x.Text, Acceptance: x.Acceptance}}
 }
 
 // phase is one phase of a plan.
 type phase struct {
-	*outline.Heading
-	head   int
+	outline.Phase
 	tasks  []int // its tasks that are not part of another
 	stated bool  // the plan says what it waits for
 }
@@ -57,30 +54,31 @@ type reader struct {
 	called   map[string]int   // folded title to place, -1 for several
 	links    int              // dependencies, each as often as it is stated
 	open     *prose.Statement // what the list that follows is about: "Depends on:"
-	work     []*outline.Table // tables but those that are an index of sections
-	rowTasks []task           // of these
-	weak     bool             // no work was found: sections called checklist count too
 }
 
 // readTasks finds the tasks and what they depend on.
 func (d *Document) readTasks() {
-	d.index, d.mentions = map[string]int{}, map[int]bool{}
+	d.index = map[string]int{}
 	r := &reader{Document: d, phaseIDs: map[string]int{}, unpadded: map[string]int{}, stems: map[string]bool{}, called: map[string]int{}}
-	r.findPhases()
-	r.findRows()
-	by, list := r.choose()
+	for k, f := range r.Phases {
+		r.phases = append(r.phases, phase{Phase: f})
+		r.phaseIDs[strings.ToLower(f.ID)] = k
+	}
+	for _, x := range r.Doubles {
+		r.addFinding(tasks.Second(x.Line+1, x.What, x.ID, x.Own, x.First+1))
+	}
 	switch reason := r.otherDocument(); {
-	case reason == "" && len(list) == 0:
+	case reason == "" && len(r.Items) == 0:
 		reason = `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist, a table of tasks or a list under "Tasks"`
 		fallthrough
 	case reason != "":
 		d.fault = &NoTasksError{tasks.FormatError{Path: d.Name, Reason: reason}}
 		return
-	case len(list) > maxTasks:
+	case len(r.Items) > maxTasks:
 		d.refuse(0, fmt.Sprintf("the plan has more than %d tasks", maxTasks))
 		return
 	}
-	if !r.enter(list) {
+	if !r.enter() {
 		return
 	}
 	for k := range r.phases {
@@ -97,11 +95,14 @@ func (d *Document) readTasks() {
 			maxLinks))
 		return
 	}
-	r.account(by)
+	r.account()
 }
 
 // otherDocument says what a file is that looks like a plan of tasks and is none.
 func (r *reader) otherDocument() string {
+	if strings.Contains(r.Source, "$ARGUMENTS") && strings.Contains(r.Front, "description:") {
+		return "the file is a command for an agent, whose steps are no tasks"
+	}
 	for i := range r.Heads {
 		if text := r.Heads[i].Text; text == "Constitution Check" || strings.Contains(text, "(/plan command scope)") ||
 			strings.HasPrefix(text, "Phase 2: Task Planning Approach") {
@@ -111,27 +112,8 @@ func (r *reader) otherDocument() string {
 	return ""
 }
 
-// statusElsewhere takes the statuses of tasks that have sections from boxes elsewhere that name them, as in a
-// checklist of steps above the steps, and from rows of tables.
+// statusElsewhere takes the statuses of tasks that do not say theirs from rows of tables that name them.
 func (r *reader) statusElsewhere() {
-	in := r.inside(r.tasks)
-	for n := range r.Lines {
-		l := &r.Lines[n]
-		if l.Box == 0 || in[n] {
-			continue
-		}
-		_, id, title := prose.Numbered(r.Plain(n))
-		i, ok := r.called[prose.Fold(title)]
-		if k, known := r.index[id]; known && (!ok || i < 0) && id != "" && prose.IsDotted(id) {
-			i, ok = k, true
-		}
-		if !ok || i < 0 || r.Lines[r.tasks[i].Line-1].Kind == markdown.Entry {
-			continue
-		}
-		if r.mentions[n] = true; !r.tasks[i].settled {
-			r.tasks[i].say(prose.BoxStatus(l.Box))
-		}
-	}
 	for i := range r.Tables {
 		t := &r.Tables[i]
 		for _, row := range t.Rows {
@@ -144,6 +126,21 @@ func (r *reader) statusElsewhere() {
 			r.tasks[i].attribute("status", row.Cell(t.Column("status")))
 		}
 	}
+}
+
+// account notes what looks like work and is neither a task, nor a part of one, nor a criterion.
+func (r *reader) account() {
+	r.Left(func(n int, reason string) {
+		r.findings = append(r.findings, tasks.NoTask(n, r.Line(n), reason, r.Closed(n)))
+	})
+	for i := range r.tasks {
+		for n := r.tasks[i].Line - 1; n < r.tasks[i].last; n++ {
+			if r.Lines[n].Box == '?' {
+				r.findings = append(r.findings, tasks.UnknownMark(n+1, "", r.Plain(n)))
+			}
+		}
+	}
+	slices.SortStableFunc(r.findings, func(a, b tasks.Finding) int { return a.Line - b.Line })
 }
 
 // NoTasksError is the *tasks.FormatError of a plan without tasks.
@@ -175,100 +172,11 @@ func (d *Document) addFinding(f tasks.Finding) {
 	}
 }
 
-// findPhases fills the list of phases: the headings with the largest of the words for one, those within another left
-// out. The second one of a number is a phase of its own, but elsewhere than among the others it only speaks of one.
-func (r *reader) findPhases() {
-	for _, word := range prose.PhaseWords {
-		size, place := map[int]int{}, map[string]int{} // lines by the heading around; that by id
-		heads := func(visit func(i int, h *outline.Heading)) {
-			end := 0
-			for i := range r.Heads {
-				if h := &r.Heads[i]; h.Word == word && !h.Background() && h.Line >= end {
-					visit(i, h)
-					end = h.End
-				}
-			}
-		}
-		heads(func(_ int, h *outline.Heading) { size[h.Parent] += h.End - h.Line })
-		heads(func(_ int, h *outline.Heading) {
-			if at, ok := place[h.ID]; !ok || size[h.Parent] > size[at] {
-				place[h.ID] = h.Parent
-			}
-		})
-		known := map[string]int{} // id to line
-		heads(func(i int, h *outline.Heading) {
-			if place[h.ID] != h.Parent {
-				return
-			}
-			own := *h
-			if own.ID = prose.FreeID(h.ID, func(id string) bool { return known[id] > 0 }); own.ID != h.ID {
-				r.addFinding(tasks.Second(h.Line+1, word, h.ID, own.ID, known[h.ID]))
-			}
-			known[own.ID] = h.Line + 1
-			r.phaseIDs[strings.ToLower(own.ID)] = len(r.phases)
-			r.phases = append(r.phases, phase{Heading: &own, head: i})
-		})
-		if len(r.phases) > 1 {
-			r.addUnnumbered()
-		}
-		if len(r.phases) > 0 {
-			return
-		}
-	}
-}
-
-// addUnnumbered makes phases of the sections with boxes that stand before or between those with a number, as the "MVP"
-// of a roadmap.
-func (r *reader) addUnnumbered() {
-	list, k := []phase{}, 0
-	first, last := r.phases[0].Heading, r.phases[len(r.phases)-1].Line
-	for i := range r.Heads {
-		h := &r.Heads[i]
-		if k < len(r.phases) && r.phases[k].Line == h.Line {
-			list, k = append(list, r.phases[k]), k+1
-			continue
-		}
-		boxed := slices.ContainsFunc(r.Lines[h.Line:h.End], func(l markdown.Line) bool { return l.Box != 0 })
-		if h.Line < last && h.ID == "" && h.Level == first.Level && h.Parent == first.Parent && h.Section == r.parentSection(i) && boxed {
-			own := *h
-			name, _, _ := strings.Cut(prose.Slug(h.Title), "-")
-			own.ID = prose.FreeID(name, func(id string) bool { _, ok := r.phaseIDs[id]; return ok })
-			r.phaseIDs[own.ID] = 0
-			list = append(list, phase{Heading: &own, head: i})
-		}
-	}
-	r.phases = list
-	for k := range r.phases {
-		r.phaseIDs[strings.ToLower(r.phases[k].ID)] = k
-	}
-}
-
-// parentSection is what the heading around a heading stands over.
-func (r *reader) parentSection(i int) prose.Section {
-	if up := r.Heads[i].Parent; up >= 0 {
-		return r.Heads[up].Section
-	}
-	return prose.Unknown
-}
-
-// phaseAt is the phase around a line, -1 for none.
-func (r *reader) phaseAt(line int) int {
-	i, found := slices.BinarySearchFunc(r.phases, line, func(f phase, line int) int { return f.Line - line })
-	if !found {
-		i--
-	}
-	if i < 0 || line >= r.phases[i].End {
-		return -1
-	}
-	return i
-}
-
 // enter makes ids unique and fills the index.
-func (r *reader) enter(list []task) bool {
-	for _, t := range list {
-		t.say("")
-		t.Priority = cmp.Or(t.Priority, "medium")
-		t.phase = r.phaseAt(t.Line - 1)
+func (r *reader) enter() bool {
+	for i := range r.Items {
+		t := newTask(&r.Items[i])
+		t.phase = r.PhaseAt(t.Line - 1)
 		t.Title = cmp.Or(strings.TrimSpace(t.Title), "Task "+t.ID)
 		if reason := prose.IDProblem(t.ID); reason != "" {
 			r.refuse(t.Line, reason)
@@ -363,32 +271,14 @@ func (r *reader) readTask(i int) {
 	t.RawStatus = string(t.Status)
 }
 
-// choices are words with a box before each, of which the last one that is ticked holds.
-var choices = lazyregexp.New(`\[(.)\] *([^\[]+)`)
-
-// attribute reads "Status: done", "Priority: high", and cells under such heads.
+// attribute reads "Status: done", "Priority: high", "Complexity: 3", and cells under such heads.
 func (t *task) attribute(name, value string) {
-	value = strings.Trim(value, " *`.")
-	switch prose.Label(name) {
-	case "status":
-		status := prose.Status(value)
-		for _, m := range choices.FindAllStringSubmatch(value, -1) {
-			if prose.BoxStatus([]rune(m[1])[0]) == "done" {
-				status = prose.Status(m[2])
-			}
-		}
-		for _, text := range []string{"x " + value, "x (" + value + ")"} {
-			if status == "" {
-				_, status = outline.CutStatus(text)
-			}
-		}
-		if status != "" {
-			t.say(status)
-		}
-	case "priority":
-		t.Priority = cmp.Or(prose.Priority(value), t.Priority)
+	x := outline.Item{Priority: t.Priority}
+	x.Attribute(name, value)
+	if t.Priority = x.Priority; x.Status != "" {
+		t.Status, t.settled = tasks.Status(x.Status), true
 	}
-	if strings.EqualFold(strings.TrimSpace(name), "complexity") && prose.PlainNumber(value) && len(value) < 4 {
+	if value = strings.Trim(value, " *`."); strings.EqualFold(strings.TrimSpace(name), "complexity") && prose.PlainNumber(value) && len(value) < 4 {
 		t.Complexity = value
 	}
 }

@@ -85,7 +85,7 @@ var labels = map[string][]string{
 	"criteria": {"acceptance", "acceptance criteria"},                                  // only at the head of a column
 	"verify":   {"verify"},                                                             // likewise
 	"place":    {"phase", "step", "fase", "paso", "schritt", "etapa", "étape", "этап"}, // where there is no id
-	"id": {"id", "#", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.",
+	"id": {"id", "#", "№", "n°", "nº", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.",
 		"issue", "ticket", "key", "номер", "序号", "编号", "番号", "번호"},
 }
 
@@ -137,7 +137,7 @@ var sectionWords = map[Section][]string{
 	Work: {"plan", "tasks", "task list", "steps", "implementation", "implementation plan", "implementation steps", "todo",
 		"to do", "todos", "deliverables", "action items", "work items", "implementation order", "task breakdown",
 		"implementation tasks", "remaining tasks", "open tasks", "implementation phases", "nächste schritte", "prochaines étapes", "próximos pasos", "próximos passos",
-		"следующие шаги", "下一步", "次のステップ", "다음 단계",
+		"следующие шаги", "下一步", "次のステップ", "다음 단계", "実装順序", "実装手順", "作業手順", "구현 순서", "实施顺序", "开发步骤",
 		"aufgaben", "schritte", "umsetzung", "tâches", "étapes", "tareas", "pasos", "tarefas", "passos", "задачи", "шаги",
 		"план", "任务", "任务列表", "任务清单", "步骤", "实施步骤", "实现顺序", "计划", "タスク", "タスク一覧", "手順", "作業",
 		"작업", "할 일", "작업 목록"},
@@ -178,12 +178,19 @@ var sectionOf = func() map[string]Section {
 // criteria are the last words of a heading over such.
 var criteria = lazyregexp.New(`criteria$|(?:완료|성공|수락) ?기준$|(?:验收|完成)标准$|(?:完了条件|受け入れ基準)$`)
 
+// checklist are the last words of a heading over checks.
+var checklist = lazyregexp.New(`(?:checklist|checkliste|liste de contrôle|lista de verificación|чек-?лист|检查清单|檢查清單|チェックリスト|체크리스트)$`)
+
 // SectionOf says what a folded heading stands over.
 func SectionOf(heading string) Section {
 	heading = strings.TrimLeftFunc(heading, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if kind, ok := sectionOf[heading]; ok {
-		return kind
+	short, _, _ := strings.Cut(strings.ReplaceAll(heading, "（", " ("), " (")
+	for _, h := range []string{heading, short} {
+		if kind, ok := sectionOf[h]; ok {
+			return kind
+		}
 	}
+	heading = short
 	switch {
 	case criteria.MatchString(heading) || strings.HasPrefix(heading, "success criteria") ||
 		strings.HasPrefix(heading, "acceptance") || strings.HasPrefix(heading, "checkpoint"):
@@ -192,7 +199,7 @@ func SectionOf(heading string) Section {
 		return Work
 	case strings.HasPrefix(heading, "recently "):
 		return Background
-	case strings.HasSuffix(heading, "checklist"):
+	case checklist.MatchString(heading):
 		return Checklist
 	}
 	return Unknown
