@@ -32,7 +32,7 @@ type Heading struct {
 	Word    string        // "task", "phase" or another word that numbers follow; "" where it begins with its number
 	ID      string        // the number, "" if it has none
 	Title   string        // what follows the number
-	Status  string        // which it says, "" for none: prose's word
+	Status  string        // which it says, or done where the one around does, "" for none: prose's word
 	Section prose.Section // what it stands over, or a heading around it
 }
 
@@ -110,6 +110,9 @@ func (d *Document) findHeads() {
 		}
 		if len(open) > 0 {
 			h.Parent = open[len(open)-1]
+			if up := &d.Heads[h.Parent]; h.Status == "" && (up.Status == "done" || prose.Finished(prose.Fold(up.Title))) {
+				h.Status = "done"
+			}
 			// what is said of a section holds for all in it, but for tasks: some plans put them below the last of all
 			if !h.IsTask() {
 				h.Section = max(h.Section, d.Heads[h.Parent].Section)
@@ -301,14 +304,20 @@ var covered = lazyregexp.New(`^(?:[A-Z]+[0-9.]+[ ,]*)+: *`)
 // Names is what a row is about: the number in its first columns, its title, and the status that stands there.
 func (t *Table) Names(r Row) (ref prose.Ref, title, status string) {
 	id, at := t.Column("id", "place"), t.Column("title")
-	if place := t.Column("place"); at < 0 && place >= 0 && place != id {
-		at = place // "| # | Phase | What |"
+	if place := t.Column("place"); at < 0 && place >= 0 && (place != id || t.Column("status") >= 0 && t.Column("text", "criteria") < 0) {
+		at = place // "| # | Phase | What |", "| Phase | Status |" with "M0 Title"
 	} else if at < 0 {
 		at = t.Column("text", "criteria")
 	}
 	title, status = CutStatus(prose.Clip(r.Cell(at)))
 	title = title[len(covered.FindString(title)):]
 	text := title
+	if id >= 0 && id == at {
+		if code, rest := prose.LeadingID(title); prose.CodeID(code) {
+			return prose.Ref{ID: code, Word: true}, rest, status
+		}
+		title = ""
+	}
 	if id >= 0 {
 		var said string
 		if text, said = CutStatus(r.Cell(id)); said != "" {

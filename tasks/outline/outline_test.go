@@ -25,7 +25,8 @@ func FuzzAccount(f *testing.F) {
 		said, in, ids := map[int]bool{}, c.inside(c.Items), map[string]bool{}
 		c.Left(func(n int, _ string) { said[n] = true })
 		for n := range c.Lines {
-			criterion := max(c.Under(n), c.under(n)) >= prose.Checklist
+			x := c.Entry(n)
+			criterion := max(c.Under(n), c.under(&x)) >= prose.Checklist
 			if c.Lines[n].Box != 0 && !in[n] && !c.About(n) && !criterion && !said[n] && len(c.Items) > 0 {
 				t.Fatalf("line %d of %q is lost", n+1, src)
 			}

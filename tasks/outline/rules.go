@@ -236,12 +236,12 @@ func (c *Choice) boxesWithIDs() (list []Item) {
 	all := c.allBoxes()
 	stems := map[string]bool{} // of ids elsewhere than among criteria
 	for _, x := range all {
-		stems[stem(x.Own)] = stems[stem(x.Own)] || c.under(x.Line) < prose.Checklist
+		stems[stem(x.Own)] = stems[stem(x.Own)] || c.under(&x) < prose.Checklist
 	}
 	const none = 1 << 30
 	above, withID := none, 0 // indentation of the entry with an id that the next ones may stand below
 	for _, x := range all {
-		section, at := c.under(x.Line), c.Lines[x.Line].Indent
+		section, at := c.under(&x), c.Lines[x.Line].Indent
 		if at <= above {
 			above = none
 		}
@@ -267,14 +267,14 @@ func (c *Choice) boxesWithIDs() (list []Item) {
 	return list
 }
 
-// under is Under but for the sections that have a number: "2. Verification" with "2.1" is work.
-func (c *Choice) under(line int) (section prose.Section) {
-	if c.label[line] {
+// under is Under but for the sections whose number the id of an entry has: "2. Verification" with "2.1" is work.
+func (c *Choice) under(x *Item) (section prose.Section) {
+	if c.label[x.Line] {
 		return prose.Criteria
 	}
-	for i := c.HeadAt(line); i >= 0; i = c.Heads[i].Parent {
-		if h := &c.Heads[i]; h.ID == "" && h.Level < BoldLevel {
-			section = max(section, prose.SectionOf(prose.Fold(h.Text)))
+	for i := c.HeadAt(x.Line); i >= 0; i = c.Heads[i].Parent {
+		if h := &c.Heads[i]; h.Level < BoldLevel && h.Word == "" && (h.ID == "" || !strings.HasPrefix(x.Own, h.ID)) {
+			section = max(section, prose.SectionOf(prose.Fold(h.Title)))
 		}
 	}
 	return section
@@ -293,7 +293,7 @@ func (c *Choice) allBoxes() (list []Item) {
 			x.Own, x.Title = "", x.whole // GSD's "01-01: Title", whose phases are tasks of no list
 		}
 		count[stem(x.Own)]++
-		codes = codes || prose.CodeID(x.Own) && c.under(n) < prose.Checklist
+		codes = codes || prose.CodeID(x.Own) && c.under(&x) < prose.Checklist
 		list = append(list, x)
 	}
 	for i := range list {
@@ -589,7 +589,7 @@ func (c *Choice) headingItems(i, end int, worded bool) (items []Item) {
 	level := BoldLevel + 1
 	for ; i < len(c.Heads) && c.Heads[i].Line < end; i++ {
 		h := &c.Heads[i]
-		if h.ID == "" || h.Background() || h.Level > level || h.Word != "" && !worded {
+		if h.ID == "" || h.Background() || h.Level > level || h.Word != "" && !worded || c.IsTitle(i) {
 			continue
 		}
 		if h.Level < level {
@@ -602,15 +602,17 @@ func (c *Choice) headingItems(i, end int, worded bool) (items []Item) {
 	return items
 }
 
-// numberedHeadings makes tasks of these, unless they are the chapters of a document: one of them is its summary, or
-// another section that is about no work.
+// numberedHeadings makes tasks of these, unless they are the chapters of a document: one of them is its summary, its
+// list of tasks, or another section that is no task.
 func (c *Choice) numberedHeadings() []Item {
 	items := c.headingItems(0, len(c.Lines), true)
 	if len(items) < 2 {
 		return nil
 	}
 	level := c.Heads[c.HeadAt(items[0].Line)].Level
-	if slices.ContainsFunc(c.Heads, func(h Heading) bool { return h.Level == level && h.Background() && h.ID != "" }) {
+	if slices.ContainsFunc(c.Heads, func(h Heading) bool {
+		return h.Level == level && h.ID != "" && (h.Background() || prose.SectionOf(prose.Fold(h.Title)) != prose.Unknown)
+	}) {
 		return nil
 	}
 	return named(items)
@@ -657,7 +659,17 @@ func (c *Choice) todo() []Item {
 	if !todoTitle.MatchString(strings.ReplaceAll(name, "_", " ")) && !(len(c.Heads) > 0 && c.Heads[0].Level == 1 && todoTitle.MatchString(prose.Fold(c.Heads[0].Title))) {
 		return nil
 	}
-	return named(c.entries(0, len(c.Lines), func(int) bool { return true }))
+	items := c.entries(0, len(c.Lines), func(int) bool { return true })
+	fields := 0 // "author: somebody"
+	for _, x := range items {
+		if name, _, ok := prose.Labelled(x.Title); ok && !strings.Contains(name, " ") {
+			fields++
+		}
+	}
+	if 2*fields > len(items) {
+		return nil
+	}
+	return named(items)
 }
 
 func (c *Choice) boxes(first, end int) []Item { return c.entries(first, end, c.isBox) }
@@ -671,6 +683,9 @@ func (c *Choice) entries(first, end int, match func(n int) bool) (items []Item) 
 			continue
 		}
 		x := c.Entry(n)
+		if k := c.HeadAt(n); l.Box == 0 && x.Status == "" && k >= 0 && prose.Finished(prose.Fold(c.Heads[k].Title)) {
+			x.Status = "done"
+		}
 		x.Last = c.EntryEnd(n, end)
 		items = append(items, x)
 		n = x.Last - 1
@@ -716,15 +731,15 @@ func nameItems(items []Item, prefix string) {
 	}
 }
 
-// findPhases fills the list of phases: the headings with the largest of the words for one, those within another left
-// out. The second one of a number is a phase of its own, but elsewhere than among the others it only speaks of one.
+// findPhases fills the list of phases: the headings with the largest of the words for one, those within another and the
+// title of the document left out. The second one of a number is a phase of its own, but elsewhere than among the others it only speaks of one.
 func (c *Choice) findPhases() {
 	for _, word := range prose.PhaseWords {
 		size, place := map[int]int{}, map[string]int{} // lines by the heading around; that by id
 		heads := func(visit func(i int, h *Heading)) {
 			end := 0
 			for i := range c.Heads {
-				if h := &c.Heads[i]; h.Word == word && !h.Background() && h.Line >= end {
+				if h := &c.Heads[i]; h.Word == word && !h.Background() && h.Line >= end && !c.IsTitle(i) {
 					visit(i, h)
 					end = h.End
 				}

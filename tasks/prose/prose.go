@@ -104,7 +104,7 @@ const noneWords = `keine|aucune?|ninguna?|nenhuma?|нет|无|無|なし|없음`
 func IsDotted(id string) bool { return dotted.MatchString(id) }
 
 // unspaced are the words of languages that put no space before a number.
-const unspaced = `任务|任務|タスク|작업|태스크|子任务|阶段|階段|フェーズ|フェイズ|단계|里程碑|マイルストーン|迭代|部分|步骤|步驟|ステップ|手順|周|週|주차`
+const unspaced = `任务|任務|タスク|작업|태스크|子任务|阶段|階段|フェーズ|フェイズ|단계|里程碑|マイルストーン|迭代|部分|步骤|步驟|步|ステップ|手順|周|週|주차`
 
 // LeadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
 func LeadingID(s string) (id, title string) {

@@ -26,7 +26,7 @@ var numberedWords = map[string][]string{
 	"iteration": {"iteration", "itération", "iteración", "iteração", "итерация", "迭代"},
 	"part":      {"part", "teil", "partie", "parte", "часть", "部分"},
 	"wave":      {"wave", "welle", "vague", "ola", "onda", "волна"},
-	"step":      {"step", "schritt", "paso", "passo", "шаг", "步骤", "步驟", "ステップ", "手順", "스텝"},
+	"step":      {"step", "schritt", "paso", "passo", "шаг", "步", "步骤", "步驟", "ステップ", "手順", "스텝"},
 	"week":      {"week", "woche", "semaine", "semana", "неделя", "周", "週", "주차"},
 	"day":       {"day", "tag", "jour", "día", "dia", "день"},
 }
@@ -178,14 +178,19 @@ var sectionOf = func() map[string]Section {
 // criteria are the last words of a heading over such.
 var criteria = lazyregexp.New(`criteria$|(?:완료|성공|수락) ?기준$|(?:验收|完成)标准$|(?:完了条件|受け入れ基準)$`)
 
+// Finished reports whether a folded heading stands over what was done.
+func Finished(heading string) bool { return finished.MatchString(heading) }
+
+var finished = lazyregexp.New(`^(?:✅ *)?(?:(?:already )?(?:completed|done|finished|shipped|implemented|erledigt|terminé|completado|implementado|hecho|concluído|feito|выполнено|готово)(?: (?:in|on|since|by|\(|tasks?|work|items?|features?)|$| ?[:—–-])|已完成|完了した|완료된)`)
+
 // checklist are the last words of a heading over checks.
 var checklist = lazyregexp.New(`(?:checklist|checkliste|liste de contrôle|lista de verificación|чек-?лист|检查清单|檢查清單|チェックリスト|체크리스트)$`)
 
 // SectionOf says what a folded heading stands over.
 func SectionOf(heading string) Section {
 	heading = strings.TrimLeftFunc(heading, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	short, _, _ := strings.Cut(strings.ReplaceAll(heading, "（", " ("), " (")
-	for _, h := range []string{heading, short} {
+	short, remark, _ := strings.Cut(strings.ReplaceAll(heading, "（", " ("), " (")
+	for _, h := range []string{heading, short, strings.TrimRight(remark, ")）")} {
 		if kind, ok := sectionOf[h]; ok {
 			return kind
 		}
