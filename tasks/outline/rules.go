@@ -642,7 +642,7 @@ func (c *Choice) listed() []Item {
 			}
 			found := c.entries(h.Line+1, end, c.isNumbered)
 			if len(found) == 0 && !whole {
-				found = c.entries(h.Line+1, end, func(int) bool { return true })
+				found = c.anyEntries(h.Line+1, end)
 			}
 			items = append(items, found...)
 		}
@@ -659,8 +659,13 @@ func (c *Choice) todo() []Item {
 	if !todoTitle.MatchString(strings.ReplaceAll(name, "_", " ")) && !(len(c.Heads) > 0 && c.Heads[0].Level == 1 && todoTitle.MatchString(prose.Fold(c.Heads[0].Title))) {
 		return nil
 	}
-	items := c.entries(0, len(c.Lines), func(int) bool { return true })
-	fields := 0 // "author: somebody"
+	return named(c.anyEntries(0, len(c.Lines)))
+}
+
+// anyEntries are all entries in some lines, unless most are the fields of something: "author: somebody".
+func (c *Choice) anyEntries(first, end int) []Item {
+	items := c.entries(first, end, func(int) bool { return true })
+	fields := 0
 	for _, x := range items {
 		if name, _, ok := prose.Labelled(x.Title); ok && !strings.Contains(name, " ") {
 			fields++
@@ -669,7 +674,7 @@ func (c *Choice) todo() []Item {
 	if 2*fields > len(items) {
 		return nil
 	}
-	return named(items)
+	return items
 }
 
 func (c *Choice) boxes(first, end int) []Item { return c.entries(first, end, c.isBox) }
