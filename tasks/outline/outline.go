@@ -5,6 +5,7 @@ package outline
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"descartes/internal/lazyregexp"
@@ -166,7 +167,9 @@ func (d *Document) findLabels() {
 
 // split takes a heading's text apart: a mark that says how far it is, the word, the number, the title.
 func (h *Heading) split() {
-	text, status := CutStatus(h.Text)
+	text, status := CutStatus(strings.TrimLeftFunc(h.Text, func(r rune) bool { // an emoji, but no tick
+		return (unicode.Is(unicode.So, r) || r == '\ufe0f' || r == ' ') && !strings.ContainsRune("✅✓✔☑", r)
+	}))
 	h.Status = status
 	h.Word, h.ID, h.Title = prose.Numbered(text)
 	if h.ID == "" {

@@ -622,7 +622,7 @@ var (
 	// workTitle recognises a folded heading over a list of tasks by its last or first words.
 	workTitle = lazyregexp.New(`(?:^|[\s/])(?:tasks|to-?dos?|action items|steps|(?:delivery|build|execution|suggested) order)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
 	planTitle = lazyregexp.New(`\bplan\b`)
-	todoTitle = lazyregexp.New(`^(?:[\w.'-]+ ){0,3}(?:to-?dos?|to do|tasks|backlog)(?: list)?(?:\.md)?$`)
+	todoTitle = lazyregexp.New(`^(?:[\w.'-]+ ){0,3}(?:to-?dos?|to do|backlog)(?: list)?(?:\.md)?$`)
 )
 
 // listed makes tasks of the lists under headings such as "Tasks", or else of one directly under a title that says that

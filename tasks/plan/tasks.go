@@ -100,8 +100,8 @@ func (d *Document) readTasks() {
 
 // otherDocument says what a file is that looks like a plan of tasks and is none.
 func (r *reader) otherDocument() string {
-	if strings.Contains(r.Source, "$ARGUMENTS") && strings.Contains(r.Front, "description:") {
-		return "the file is a command for an agent, whose steps are no tasks"
+	if strings.Contains(r.Front, "description:") && (strings.Contains(r.Source, "$ARGUMENTS") || strings.Contains(r.Front, "tools:")) {
+		return "the file tells an agent how to work: its steps are no tasks"
 	}
 	for i := range r.Heads {
 		if text := r.Heads[i].Text; text == "Constitution Check" || strings.Contains(text, "(/plan command scope)") ||
@@ -227,6 +227,7 @@ func (r *reader) readTask(i int) {
 	t := &r.tasks[i]
 	var text, checked []string
 	checking := 0 // level of the heading over checks, 0 for none
+	label := ""   // the heading right above: "Status"
 	ticked, boxes := 0, 0
 	r.open = nil
 	for n := t.Line - 1; n < t.last; n++ {
@@ -241,6 +242,9 @@ func (r *reader) readTask(i int) {
 		if n < t.Line {
 			continue
 		}
+		if l.Kind == markdown.Heading {
+			label = words
+		}
 		if l.Kind == markdown.Heading && (checking == 0 || l.Level <= checking) {
 			checking = 0
 			if checks.MatchString(prose.Fold(words)) {
@@ -251,6 +255,8 @@ func (r *reader) readTask(i int) {
 		if l.Kind == markdown.Text || l.Kind == markdown.Entry {
 			name, value, _ := strings.Cut(strings.Replace(words, "：", ":", 1), ":")
 			t.attribute(name, value)
+			t.attribute(label, words)
+			label = ""
 		}
 		if checking > 0 {
 			checked = append(checked, r.Line(n))
