@@ -53,7 +53,7 @@ func Numbered(s string) (word, id, title string) {
 	title = rest[len(delimiter.FindString(rest)):]
 	closed := strings.IndexAny(rest, ".):：、）") == 0
 	switch {
-	case !whole.MatchString(id) || ordinal.MatchString(id) || strings.HasPrefix(rest, "+"):
+	case !whole.MatchString(id) || ordinal.MatchString(id) || strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "以"): // from it on
 	case word == "task" || word == "subtask":
 		if strings.ContainsAny(id, "0123456789") || closed && (len(id) == 1 || strings.ContainsAny(id, "-_")) {
 			return word, id, title
