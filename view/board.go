@@ -49,6 +49,9 @@ func NewBoard(job *source.Job) (*Board, error) {
 	}
 	home := store.NewHome(b.Root)
 	all, err := home.Of(file.Tag())
+	if err == nil && slices.ContainsFunc(all, home.IsLive) {
+		err = b.reread()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +90,24 @@ func NewBoard(job *source.Job) (*Board, error) {
 		b.know(id, status)
 	}
 	return b, nil
+}
+
+// reread takes over what a run wrote into the list since it was read: what the run's files say that the list has, they
+// say of the list as it is now.
+func (b *Board) reread() error {
+	was := map[string]tasks.Status{}
+	for _, t := range b.File.Tasks() {
+		was[t.ID] = t.Status
+	}
+	if err := b.File.Refresh(); err != nil {
+		return fmt.Errorf("read task list: %w", err)
+	}
+	for _, t := range b.File.Tasks() {
+		if old, ok := was[t.ID]; ok && old != t.Status {
+			b.know(t.ID, t.Status)
+		}
+	}
+	return nil
 }
 
 // know gives a task the status that a journal says it has.

@@ -12,10 +12,13 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/scheduler"
 )
 
 // A status names everything that is worked on, and what each attempt is doing.
@@ -194,5 +197,57 @@ func TestListGrowsWithItsRuns(t *testing.T) {
 	}
 	if few, many := cost(10), cost(40); many > 6*few {
 		t.Errorf("a list of 40 runs allocates %.0f times, one of 10 %.0f times", many, few)
+	}
+}
+
+// The task list is rewritten while somebody looks: what the run's files then say that it has is not missed.
+func TestListWrittenMeanwhile(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	home := store.NewHome(root)
+	list := filepath.Join(root, ".scud", "tasks", "x.json")
+	text := `{"tasks":[{"id": 1, "title": "First", "status": "pending", "dependencies": []}]}`
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(list, text)
+	write(home.Default(), `{"version":"1.0","id":"loop-1","kind":"tag","tag":"x","seq":3,"config":{"scud":{"tag":"x"}}}`)
+	j, _, err := journal.Open(atomicfile.OS(), home.Events("loop-1"), "loop-1", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for _, e := range []journal.Event{{Type: journal.LoopStarted}, {Type: journal.TaskStarted, Unit: journal.Unit{Task: "1"}},
+		{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Attempt: 1, Slot: 1}}} {
+		if err := j.Append(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := home.Listed(atomicfile.OS(), "loop-1", 3); err != nil {
+		t.Fatal(err)
+	}
+	live := flock.New(store.LockOf(home.Default()))
+	if err := live.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer live.Unlock()
+
+	job, problems := source.Load(root, config.Config{Scud: config.ScudConfig{Tag: "x"}})
+	if job == nil {
+		t.Fatal(problems)
+	}
+	write(list, strings.Replace(text, "pending", "in-progress", 1))
+	b, err := NewBoard(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Graph.State("1"); got != scheduler.StateRunning {
+		t.Errorf("its agent is at work, and it is %s", got)
 	}
 }
