@@ -63,6 +63,7 @@ type Start struct {
 	Summary    string   `flag:"summary" arg:"file" in:"run mode resume" help:"write a summary in Markdown to this file at the end"`
 	OkExit     []string `flag:"ok-exit" type:"words" arg:"codes" in:"run mode resume" help:"exit with 0 instead of these codes, such as 6 for a nightly job that stops at its deadline"`
 	Trust      string   `flag:"trust" arg:"digest" in:"mode" help:"trust what the settings file asks for, if this is its digest (descartes trust --digest)"`
+	KeepAwake  bool     `yaml:"keep_awake" flag:"keep-awake" default:"true" in:"run mode resume" trust:"no" help:"keep the machine from going to sleep while a run works (systemd-inhibit, caffeinate); --keep-awake=false lets it"`
 	CI         bool     `flag:"ci" in:"mode resume" help:"for unattended jobs: plain output, and --on-limit stop unless --on-limit is given"`
 }
 

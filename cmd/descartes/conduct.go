@@ -20,6 +20,7 @@ import (
 	"descartes/agent/process"
 	"descartes/config"
 	"descartes/internal/atomicfile"
+	"descartes/internal/awake"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
@@ -307,6 +308,19 @@ func (c *conduct) reported(e launch.Ended) view.Run {
 		State: e.State, History: e.History, Loose: e.Loose}
 }
 
+// keepAwake keeps the machine awake until release is called, where the settings want it, and says so. A CI job's machine
+// has nobody's lid.
+func (c *conduct) keepAwake() (release func()) {
+	if !c.s.KeepAwake || c.s.CI {
+		return func() {}
+	}
+	release, held := awake.Hold(c.r.Root)
+	if held {
+		c.p.say("this machine stays awake while the run works (--keep-awake=false lets it sleep)")
+	}
+	return release
+}
+
 // boardAfter is the board when a run is over: the graph was kept up to date by the run itself.
 func boardAfter(r *launch.Run, st *store.State) *view.Board {
 	return &view.Board{Root: r.Root, Scud: r.Config.Scud, File: r.Tag.File, Graph: r.Tag.Graph,
@@ -352,7 +366,9 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 			return c.h.ask(ctx, question)
 		}
 	}
+	release := c.keepAwake()
 	e, err = r.Do(ctx, h)
+	release()
 	asked()
 	followers.wait()
 	p.view.end(ctx)

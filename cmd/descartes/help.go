@@ -119,7 +119,7 @@ func flagGroups() [][]string {
 		{"Reports:", "ci", "json", "notify", "|", "plain", "junit", "summary", "ok-exit"},
 		{"Only where a prompt is repeated:", "replan", "|", "completion-promise", "gate", "criterion", "continue",
 			"no-confirm", "yes"},
-		{"The run:", "dry-run", "detach", "set", "clear", "last", "step", "|", "working-dir", "help", "name",
+		{"The run:", "dry-run", "detach", "set", "clear", "last", "step", "|", "keep-awake", "working-dir", "help", "name",
 			"state-file", "config"},
 	}
 }

@@ -35,7 +35,8 @@ func arrows() map[string][]string {
 		// what proves a task's work; ssh-keygen and gpg sign it
 		"loop/receipt": {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc",
 			"loop/journal", "tasks", "tasks/plan"},
-		"internal/proc": {"agent/process"},
+		"internal/proc":  {"agent/process"},
+		"internal/awake": {"internal/proc"},
 		// code shows words and does not say them
 		"internal/promise": {"internal/markdown"},
 		// mounts, variables and the proxy of what proc starts
@@ -108,7 +109,7 @@ func arrows() map[string][]string {
 			"loop/lab", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "config",
 			"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile",
 			"internal/crash", "internal/redact", "internal/plainfile", "internal/safename"},
-		"cmd/descartes": {"loop/breakdown", "fleet", "fleet/temporal", "cmd/descartes/complete", "loop/lab",
+		"cmd/descartes": {"internal/awake", "loop/breakdown", "fleet", "fleet/temporal", "cmd/descartes/complete", "loop/lab",
 			"loop/receipt", "view/notify", "view/tui", "view/web", "loop/attempt", "loop/workspace", "agent/process",
 			"agent/render", "agent/stream", "view", "view/print", "internal/terminal", "config", "loop", "loop/gate",
 			"loop/journal", "loop/mode", "loop/source", "loop/store", "loop/trunk", "scheduler", "specbuild", "agent",

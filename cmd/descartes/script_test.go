@@ -142,6 +142,7 @@ func setupScript(env *testscript.Env) error {
 	// Many verify commands of scripts look for what the agents are to write.
 	env.Setenv("DESCARTES_BASELINE", "off")
 	env.Setenv("DESCARTES_TIMES", "false") // and lines of any length: a few scripts ask for both
+	env.Setenv("DESCARTES_KEEP_AWAKE", "false")
 	env.Setenv("COLUMNS", "1000")
 	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,OUTSIDE,TEST_*,FAKE_*")
 	if onExecutor(env) {

@@ -1,0 +1,3 @@
+package awake
+
+var holder = []string{"caffeinate", "-i"}
