@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,25 @@ func actAsTold() error {
 			return fmt.Errorf("%s: %w", action, err)
 		}
 	}
-	return nil
+	return looksAgain()
+}
+
+// looksAgain names what shows that nothing had to be done, where that is asked: the first of the project's files.
+func looksAgain() error {
+	prompt, err := os.ReadFile(os.Getenv("DESCARTES_PROMPT_FILE"))
+	if err != nil || !strings.Contains(string(prompt), "\n## A second look\n") {
+		return nil
+	}
+	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		fmt.Printf("As %s shows.\nTASK_COMPLETE\n", path)
+		return filepath.SkipAll
+	})
 }
 
 func act(action string) error {

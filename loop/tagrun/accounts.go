@@ -218,3 +218,27 @@ func (r *Run) nobodyCan() loop.Outcome {
 	}
 	return out
 }
+
+// clearedLeast: a remembered limit that disappears earlier than this before its end was cleared by a person. At its end
+// it disappears by itself.
+const clearedLeast = time.Minute
+
+// clearLimits lets accounts be asked again whose limits hold no more: a person said so, or cleared what is remembered of
+// them, or it was only our guess and he resumes a run that gave up.
+func (r *Run) clearLimits() error {
+	now := r.ground.tools.Now().Round(0)
+	for _, name := range r.accounts() {
+		until := r.machine.Accounts.Until(name)
+		if until.Sub(now) <= clearedLeast {
+			continue
+		}
+		_, found, err := r.ground.tools.Accounts.Look(name, now)
+		if r.options.Anew || !r.book.History.Providers.Get(name).Until.After(now) ||
+			err == nil && !found && r.ground.tools.Accounts.Path(name) != "" {
+			if err := r.happened(scheduler.LimitCleared{Account: name}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -359,8 +359,7 @@ func shows(g *ground, b *begun) (paths []string, err error) {
 		return nil, err
 	}
 	for _, word := range strings.Fields(b.res.Agent.Final) {
-		path := strings.Trim(word, "`'\"*.,;:()[]<>")
-		path, _, _ = strings.Cut(path, ":")
+		path, _, _ := strings.Cut(strings.TrimRight(strings.Trim(word, "`'\"*,;()[]<>"), ".:"), ":")
 		if path == "" || !filepath.IsLocal(path) || slices.Contains(paths, path) {
 			continue
 		}

@@ -174,7 +174,11 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 		if err := rekeep(gctx, g, m, &res, nil); err != nil {
 			return r, err
 		}
-		r.event, r.lines = e, []*journal.Event{finished(g, m, &res)}
+		end := finished(g, m, &res)
+		if end.Message, err = g.repo.DiffStat(gctx, m.base, m.res.Work.After); err != nil {
+			return r, gitErr("compare the work on task "+a.Task, err)
+		}
+		r.event, r.lines = e, []*journal.Event{end}
 		return r, nil
 	}
 	if !a.Checked {

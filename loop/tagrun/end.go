@@ -51,7 +51,7 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 		if out := r.nobodyCan(); out.Message != "" {
 			return out
 		}
-		return loop.Outcome{Ending: journal.TasksBlocked, Crashed: true}
+		return loop.Outcome{Ending: journal.TasksBlocked} // whether all of them crashed, the journal says
 	case "stopped":
 		return loop.Outcome{Ending: journal.UserCancelled, Message: cmp.Or(r.ends.request, "interrupted") + r.cutShort()}
 	case "term":
@@ -276,7 +276,7 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	g, h := &r.ground, r.book.History
 	blocked := h.Blocked()
 	out.Blocked = len(blocked)
-	out.Crashed = out.Crashed || out.Blocked > 0 && !slices.ContainsFunc(blocked,
+	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked,
 		func(b *journal.Event) bool { return b.Verdict != journal.Crashed })
 	counts := journal.TaskCounts(r.job.Graph.Counts())
 	totals := journal.Totals{Tasks: &counts, Attempts: h.Iteration, Commits: len(h.WaveCommits), Cost: h.Cost}

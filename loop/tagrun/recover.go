@@ -247,6 +247,9 @@ func (r *Run) resumed(rest remains) error {
 	if err := r.happenedOn(0, e, lines...); err != nil {
 		return err
 	}
+	if err := r.clearLimits(); err != nil {
+		return err
+	}
 	for _, id := range retried {
 		if one := r.machine.Task(id); one != nil && one.Stage == scheduler.Blocked {
 			if err := r.happened(scheduler.Requested{Request: scheduler.Retry, Task: id}); err != nil {
