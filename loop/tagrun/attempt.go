@@ -240,6 +240,10 @@ func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
+	// what is no work, and what its own git took back, is known before its commit is made
+	if b.res.Work, err = on.slot.Result(gctx, false); err != nil {
+		return out, err
+	}
 	if out, err = b.judge(gctx, g); err != nil {
 		return out, err
 	}
