@@ -667,6 +667,11 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	if !goesOn && r.Tag != nil && g.Push && r.Fetches && ref != "" && ref == head.Branch {
 		r.fetchLeft(ctx, ref)
 	}
+	if branch == "" && r.Executes && r.Tag != nil && !r.Config.Scud.AutoCommitWaves { // it goes on where --no-commit puts it
+		if ref, err = trunk.AsideFor(ctx, r.Repo, "", r.list(r.Repo)); err != nil {
+			return err
+		}
+	}
 	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {
 		var done func(id string) bool
 		if r.Tag != nil {
