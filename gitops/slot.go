@@ -767,6 +767,14 @@ func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 		nil
 }
 
+// Ignores reports which of these paths git ignores, tracked or not; they need not exist.
+func (s *Slot) Ignores(ctx context.Context, paths []string) (map[string]bool, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	return s.cli.ignored(ctx, paths)
+}
+
 // CommitChanges lists what a commit changes.
 func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error) {
 	c, err := r.objects.commit(hash)

@@ -86,7 +86,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	tools := loop.Tools{Repo: r.Repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(),
 		Now: gitops.Now, Redact: r.Redact, Free: oscall.Free,
 		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Accounts: Accounts(r.Backends, r.Root), Refused: refused,
-		Slot: slot, Shown: r.Box.Mounts(),
+		Slot: slot, Shown: r.Box.Mounts(), Layers: r.layers,
 		Here: r.Here, Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
 	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends, os.Environ())
 	away := r.Config.Fleet != ""
@@ -135,7 +135,7 @@ func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 	if r.Here && s.Tree() == r.Repo.Root() {
 		q.Sandbox.Keep = append(q.Sandbox.Keep, r.Repo.HooksDir())
 	} else {
-		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects()}
+		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects(), Layers: s.Layers()}
 	}
 	if _, ok := Below(r.pool, dir); ok { // else it is the lab: no agent works there
 		q.Sandbox.Slot.Shown = []string{dir}
@@ -149,8 +149,11 @@ func (r *Run) Slots() workspace.PoolOptions {
 	c := &r.Config.Pool
 	return workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: r.pool, Root: r.Root, Dir: r.Root,
 		Shown: r.Box.Mounts(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep, Setup: c.Setup,
-		Redact: r.Redact}
+		Redact: r.Redact, Layers: r.layers}
 }
+
+// layers reports whether folders in a folder can be layers of a check slot.
+func (r *Run) layers(dir string) bool { return r.Box.Layers(context.Background(), dir) }
 
 // Setup is the set-up command of these slots.
 func (r *Run) Setup(log string) lab.Setup {

@@ -47,6 +47,9 @@ func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 		return nil, err
 	}
 	l.run.say(func() { l.run.lanes.checker = checker })
+	if !slot.MayLeadBack() {
+		return checker, nil
+	}
 	_, err = l.run.lanes.prepare(ctx, checker, l.run.worker.startOf(
 		&unit{lane: checker, before: l.run.trunk.Tree, base: l.run.trunk.Tree}))
 	if why := workspace.LeadsBack(err); why != "" {
@@ -82,9 +85,13 @@ func BesideOf(files []string) string {
 	if len(files) > 0 {
 		what = oneline.List(files)
 	}
-	return "it passes only beside " + what +
-		", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
+	return "it passes only beside " + what + inNoCommit
 }
+
+// LacksOf names source files of an agent that no check sees.
+func LacksOf(files []string) string { return "the check lacks " + oneline.List(files) + inNoCommit }
+
+const inNoCommit = ", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
 
 // files are those to name if verified work fails in a check slot: what the attempt wrote, else what there was.
 func files(hidden, beside []string) []string {

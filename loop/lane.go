@@ -204,7 +204,8 @@ func (l *lanes) openHere(ctx context.Context) error {
 func (l *lanes) pool() workspace.PoolOptions {
 	c := &l.run.config.Pool
 	return workspace.PoolOptions{Repo: l.run.tools.Repo, Loop: l.run.state.ID, FS: l.run.tools.FS,
-		Place: l.run.tools.Pool, Root: l.run.root, Dir: l.run.dir, Shown: l.run.tools.Shown, Fixed: l.run.fixed,
+		Place: l.run.tools.Pool, Root: l.run.root, Dir: l.run.dir, Shown: l.run.tools.Shown, Layers: l.run.tools.Layers,
+		Fixed: l.run.fixed,
 		Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep, Redact: l.run.tools.Redact,
 		Setup: c.Setup}
 }

@@ -56,8 +56,10 @@ type Tools struct {
 	// Shown says that a sandbox mounts a slot at the project's own path.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
-	Here  bool   // attempts run in the project's own folder, one at a time, as the one slot
-	Pool  string // the folder with the project's slots
+	// Layers reports whether folders in a folder can be layers of a check slot; nil: they cannot
+	Layers func(dir string) bool
+	Here   bool   // attempts run in the project's own folder, one at a time, as the one slot
+	Pool   string // the folder with the project's slots
 	// files that specs name, from the repository's top on: attempts have them as they are in the user's tree
 	Named []string
 

@@ -44,6 +44,10 @@ type Limits struct {
 	Inside []string // of Wrap: arguments put before the program
 	Bare   bool     // of Wrap: it becomes the program and reports nothing itself, like macOS's sandbox-exec
 
+	// Layers are mounted before Wrap starts, in a mount namespace of the command's own: Wrap finds them at their places.
+	// They need Linux, and the right to make namespaces.
+	Layers []Layer
+
 	// Tree is what the program sees at Place, "" where that is what everybody sees there. A program named by its place
 	// in it is searched in it.
 	Tree, Place string
@@ -59,6 +63,14 @@ type Limits struct {
 	// when the command is over shortens it; until then no more than that is kept on the disk, if the file system can:
 	// the middle reads as zeros.
 	Log int64
+}
+
+// Layer is a folder that is seen at a place: the lower ones, the topmost first, and above them Upper, which takes what
+// is written. All exist; Work is empty, on the disk of Upper, and of no use to anybody else.
+type Layer struct {
+	At          string
+	Lower       []string
+	Upper, Work string
 }
 
 // Overran says which limit a command went beyond, after its name: "used more than 4 GiB of memory". "" if it was none

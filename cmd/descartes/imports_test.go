@@ -35,7 +35,8 @@ func arrows() map[string][]string {
 		// what proves a task's work; ssh-keygen and gpg sign it
 		"loop/receipt": {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc",
 			"loop/journal", "tasks", "tasks/plan"},
-		"internal/proc":  {"agent/process"},
+		// it removes what a kernel left in the work folders of layers, which nobody may read
+		"internal/proc":  {"agent/process", "internal/oscall", "internal/plainfile"},
 		"internal/awake": {"internal/proc"},
 		// code shows words and does not say them
 		"internal/promise": {"internal/markdown"},

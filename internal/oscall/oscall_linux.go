@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,4 +58,27 @@ func Immutable(path string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &st)
 	return err == nil && st.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0
+}
+
+// opaque marks a folder of an overlay's layer that hides what lies below it.
+const opaque = "user.overlay.opaque"
+
+// Opaque reports whether a folder of an overlay's layer hides what lies below it.
+func Opaque(dir string) bool {
+	n, err := unix.Lgetxattr(dir, opaque, make([]byte, 8))
+	return err == nil && n > 0
+}
+
+// SeeThrough lets a folder of an overlay's layer show what lies below it.
+func SeeThrough(dir string) error {
+	if err := unix.Lremovexattr(dir, opaque); err != nil && err != unix.ENODATA {
+		return os.NewSyscallError("lremovexattr", err)
+	}
+	return nil
+}
+
+// Whiteout reports whether an entry of an overlay's layer says that nothing is there.
+func Whiteout(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&os.ModeCharDevice != 0 && st.Rdev == 0
 }

@@ -17,3 +17,12 @@ func Sync(f *os.File) error { return f.Sync() }
 
 // Mkfifoat is not possible: macOS has no such call.
 func Mkfifoat(int, string, uint32) error { return errors.ErrUnsupported }
+
+// Opaque is false: there are no overlays.
+func Opaque(string) bool { return false }
+
+// SeeThrough does nothing: there are no overlays.
+func SeeThrough(string) error { return nil }
+
+// Whiteout is false: there are no overlays.
+func Whiteout(os.FileInfo) bool { return false }

@@ -155,6 +155,9 @@ func newDisk(j *job) *disk {
 	if d.limits.Temp != "" {
 		d.dirs = append(d.dirs, d.limits.Temp)
 	}
+	for _, l := range d.limits.Layers {
+		d.dirs = append(d.dirs, l.Upper)
+	}
 	for _, f := range []*os.File{j.out, j.to} {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && !slices.Contains(d.logs, f) {
 			d.logs, d.held = append(d.logs, f), append(d.held, info.Size())

@@ -228,11 +228,14 @@ func (w *sandboxed) first() int {
 	return told.PID
 }
 
+// complains is how bubblewrap begins to say what is wrong.
+const complains = "bwrap: "
+
 // complaint is bubblewrap's own last words.
 func (w *sandboxed) complaint() string {
 	for _, r := range w.relays {
-		if at := bytes.LastIndex(r.last, []byte("bwrap: ")); at >= 0 && (at == 0 || r.last[at-1] == '\n') {
-			line, _, _ := strings.Cut(string(r.last[at+len("bwrap: "):]), "\n")
+		if at := bytes.LastIndex(r.last, []byte(complains)); at >= 0 && (at == 0 || r.last[at-1] == '\n') {
+			line, _, _ := strings.Cut(string(r.last[at+len(complains):]), "\n")
 			return line
 		}
 	}

@@ -45,6 +45,9 @@ func Serve() int {
 	if len(os.Args) > 2 && os.Args[2] == superviseWord {
 		return supervise(os.Args[3:])
 	}
+	if len(os.Args) > 4 && os.Args[2] == layersWord {
+		return becomeLayered(os.Args[3:])
+	}
 	runtime.LockOSThread() // children get the signal mask of the thread that starts them
 	becomeShim()
 	s, err := newServer()
@@ -310,6 +313,12 @@ func (s *server) spawn(j *job) (fault error) {
 		return err
 	}
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	if len(c.Limits.Wrap) > 0 && len(c.Limits.Layers) > 0 {
+		path = "/proc/self/exe"
+		if argv, err = layered(c.Limits.Layers, []string{shimName, ShimCommand}, argv, attr.Sys); err != nil {
+			return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
+		}
+	}
 	j.limiter.within(attr.Sys)
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())

@@ -54,6 +54,18 @@ func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
 	return false, err
 }
 
+// Layers reports whether a slot's tree can be made of layers that lie in a folder.
+func (c Config) Layers(ctx context.Context, dir string) bool {
+	if !c.Mounts() {
+		return false
+	}
+	wrap := []string{c.Bwrap}
+	if c.Userns {
+		wrap = append(wrap, "--unshare-user")
+	}
+	return proc.CanLayer(ctx, c.Self, dir, append(wrap, "--dev-bind", "/", "/"))
+}
+
 // lacking says that a system has nothing to hold commands in.
 func lacking(system string) *CannotError {
 	if system == "darwin" {

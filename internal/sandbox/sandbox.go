@@ -70,7 +70,8 @@ type Slot struct {
 	Tree string // the copy, with a .git of its own
 	// folders of objects that repositories in it borrow, by the paths at which they look for them
 	Objects map[string]string
-	Shown   []string // folders of .descartes that are seen, read-only
+	Shown   []string        // folders of .descartes that are seen, read-only
+	Layers  []process.Layer // that make up Tree while a command runs; nil: it is a folder
 }
 
 // Held are checks that no agent sees, nor the verify command. The zero value is none.
@@ -444,7 +445,7 @@ func (b *Box) forwarded() bool {
 func (b *Box) Limits(tmp string) process.Limits {
 	v := process.Limits{Wrap: b.Wrap(tmp), Bare: b.c.Bwrap == ""}
 	if b.c.Slot.Tree != "" && !v.Bare {
-		v.Tree, v.Place = b.c.Slot.Tree, b.c.Top
+		v.Tree, v.Place, v.Layers = b.c.Slot.Tree, b.c.Top, b.c.Slot.Layers
 	}
 	if b.forwarded() {
 		self, socket := insideSelf+filepath.Base(b.c.Self), insideSocket

@@ -76,27 +76,31 @@ type checked struct {
 	notes []string
 }
 
-// check merges a try's work onto the branch's tip and runs its checks there. Where nothing was committed meanwhile that
-// is the slot as the agent left it.
+// check merges a try's work onto the branch's tip and runs its checks in the check tree.
 func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err error) {
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	tip, job := t.tip, with.job
+	tip, job, at := t.tip, with.job, &p.seats
+	before := t.res.Work.After
 	if p.kind != prompt.Folder {
+		if err := handsOver(gctx, p, job, t); err != nil {
+			return c, err
+		}
 		if met, err := merged(gctx, p, t); err != nil || met != nil {
 			return checked{verdict: prompt.Clashed, clash: met}, err
 		}
-	}
-	before, commits := t.res.Work.After, t.res.Work.Commits
-	if t.res, err = p.runner.Judge(ctx, p.ws, t.in, t.res, with.tell); err != nil {
-		return c, err
-	}
-	t.res.Work.Commits = cmp.Or(t.res.Work.Commits, commits) // those of a slot that was prepared for the check are older
-	if !t.wasCut() {
-		if err := withoutOurs(gctx, p, job, t); err != nil {
+		if at, err = inCheckTree(gctx, p, t, with); err != nil {
 			return c, err
 		}
-		if err := inClone(ctx, p, t, with); err != nil {
+	}
+	if t.res, err = at.runner.Judge(ctx, at.ws, at.input(t.in), t.res, with.tell); err != nil {
+		return c, err
+	}
+	if at != &p.seats {
+		t.res.Verify = lacking(t.res.Verify, t.res.Work.Hidden)
+	}
+	if !t.wasCut() {
+		if err := withoutOurs(gctx, p, job, t); err != nil {
 			return c, err
 		}
 	}
@@ -119,6 +123,54 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 		err = keepWork(gctx, p, t, "checked", with)
 	}
 	return c, err
+}
+
+// lacking names, where a check failed, the source files of its agent that the check tree lacks.
+func lacking(v *verify.Result, hidden []string) *verify.Result {
+	if v == nil || v.Passed || v.Cancelled || len(hidden) == 0 {
+		return v
+	}
+	named := *v
+	named.Why = loop.LacksOf(hidden)
+	if v.Why != "" {
+		named.Why = v.Why + "; " + named.Why
+	}
+	return &named
+}
+
+// handsOver takes the work out of the slot in which its agent ended, without what no commit takes.
+func handsOver(ctx context.Context, p *place, job *loop.PromptJob, t *try) (err error) {
+	if p.holds != t.Try { // a killed run made it, and a ref has it
+		return nil
+	}
+	if t.res.Work, err = p.ws.Result(ctx, false); err != nil {
+		return err
+	}
+	return withoutOurs(ctx, p, job, t)
+}
+
+// inCheckTree gives the check tree the work of a try, or the try's own slot where there is no check tree.
+func inCheckTree(ctx context.Context, p *place, t *try, with *aids) (*seats, error) {
+	at, err := p.judged(ctx, func(line string) error { return with.note(line) })
+	if err != nil || at == &p.seats {
+		return at, err
+	}
+	made := t.res.Work
+	start := t.start(p)
+	start.Made = &made
+	if _, err := at.ws.Prepare(ctx, start); err != nil {
+		return nil, err
+	}
+	if t.res.Work, err = at.ws.Look(ctx); err != nil {
+		return nil, err
+	}
+	t.res.Changed = len(t.res.Work.Changed)
+	return at, nil
+}
+
+// start is how a slot gets the work of a try.
+func (t *try) start(p *place) workspace.Start {
+	return workspace.Start{Base: t.base, Before: t.res.Work.After, At: t.tip, Whole: true, Since: t.since, Named: p.named}
 }
 
 // wasCut reports whether the checks of the try came to no end.
@@ -155,20 +207,18 @@ func merged(ctx context.Context, p *place, t *try) (*gitops.RefusedError, error)
 	if tree == t.res.Work.After && p.holds == t.Try && tip == t.tip {
 		return nil, nil
 	}
-	t.tip, t.base = tip, base
-	start := workspace.Start{Base: base, Before: tree, At: tip, Whole: true, Since: t.since, Named: p.named}
-	if _, err := p.ws.Prepare(ctx, start); err != nil {
+	was := t.res.Work
+	t.tip, t.base, t.res.Work.After = tip, base, tree
+	start := t.start(p)
+	start.Made = &was
+	if _, err := p.ws.Prepare(ctx, start); err != nil { // its rules read there what it came to
 		return nil, err
 	}
 	p.holds = t.Try
-	commits := t.res.Work.Commits
-	work, err := p.ws.Look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	work.Commits = cmp.Or(work.Commits, commits)
-	t.res.Work, t.res.Changed = work, len(work.Changed)
-	return nil, nil
+	var err error
+	t.res.Work, err = p.ws.Look(ctx)
+	t.res.Changed = len(t.res.Work.Changed)
+	return nil, err
 }
 
 // clashes says that somebody else's commit and the work do not merge.
@@ -286,45 +336,4 @@ func asksPerson(t *try, asked int) string {
 		return ""
 	}
 	return loop.Tail(r.Question, loop.MaxWords)
-}
-
-// inClone checks a try that passed again as a fresh clone has it, where its slot had files that one lacks. What fails
-// there is the try's result.
-func inClone(ctx context.Context, p *place, t *try, with *aids) error {
-	res := &t.res
-	if p.kind != prompt.Branch || !p.clones || res.Verify == nil || !res.Passed() || res.Work.Alone ||
-		res.Work.After == "" || res.Work.After == t.base {
-		return nil
-	}
-	at, err := p.alone(context.WithoutCancel(ctx), func(line string) error { return with.note(line) })
-	if err != nil || at == &p.seats {
-		return err
-	}
-	g := ground{tip: t.tip, base: t.base, before: res.Work.After}
-	for _, c := range t.in.Checks {
-		if c.Criterion {
-			continue
-		}
-		when := verify.AtMerge
-		if c.At(verify.AtWave) {
-			when = verify.AtWave
-		}
-		one, err := p.examine(ctx, with, at, &g, when, &c, fmt.Sprintf("iteration %d alone", t.Number))
-		if err != nil {
-			return err
-		}
-		if one.Passed {
-			continue
-		}
-		if !one.Cancelled {
-			files := res.Work.Hidden // what it wrote, else what there was
-			if len(files) == 0 {
-				files = res.Work.Beside
-			}
-			one.Why = loop.BesideOf(files)
-		}
-		res.Verify = &one
-		return nil
-	}
-	return nil
 }

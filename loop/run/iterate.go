@@ -244,10 +244,10 @@ func input(c *config.Config, p *place, home store.Home, t prompt.Try, with confi
 		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(p.root), Log: home.HeldOutLog(p.id, in.Log),
 			Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
-	in.Env = append([]string{"DESCARTES_LOOP_ID=" + p.id, "DESCARTES_ATTEMPT=" + strconv.Itoa(t.Try),
+	in.Env = []string{"DESCARTES_LOOP_ID=" + p.id, "DESCARTES_ATTEMPT=" + strconv.Itoa(t.Try),
 		"DESCARTES_ITERATION=" + strconv.Itoa(t.Number),
 		// not those of a loop that started this one
-		"DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE="}, p.env()...)
+		"DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE="}
 	return in
 }
 
@@ -286,7 +286,7 @@ func made(ctx context.Context, p *place, t *try, with *aids) (err error) {
 			return gitErr("keep a checkpoint", err)
 		}
 	}
-	if t.res, err = p.runner.Make(ctx, p.ws, t.in, with.tell); err != nil {
+	if t.res, err = p.runner.Make(ctx, p.ws, p.input(t.in), with.tell); err != nil {
 		return err
 	}
 	gctx, done := attempt.Linger(ctx)

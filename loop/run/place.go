@@ -35,9 +35,9 @@ type place struct {
 	pool   *workspace.Pool                      // nil: a folder
 	open   func(*workspace.Slot) (seats, error) // what works in a slot
 	bench  *lab.Lab                             // for looks that run commands on trees; nil: none does
-	clones bool                                 // what passed beside files that a clone lacks is checked without them
 	seats
-	checker *seats // in the check slot; nil while nothing needed one
+	checker   *seats // in the check tree; nil while nothing needed it
+	leadsBack bool   // it cannot be had: something in it leads into the user's tree
 
 	holds  prompt.Try // whose files the slot has; zero: nobody's
 	strays bool       // it was said that the branch is not checked out any more
@@ -66,12 +66,12 @@ func (p *place) number() int {
 	return p.slot.Number
 }
 
-// env is what commands get besides.
-func (p *place) env() []string {
-	if p.slot == nil {
-		return nil
+// input is what an attempt gets here.
+func (s *seats) input(in attempt.Input) attempt.Input {
+	if s.slot != nil {
+		in.Env = append(slices.Clip(in.Env), s.slot.Env()...)
 	}
-	return p.slot.Env()
+	return in
 }
 
 // tryRef keeps what a try left; iterationRef names the last try of an iteration.
@@ -101,19 +101,14 @@ func (p *place) take(ctx context.Context, number int) (bool, error) {
 	return err == nil, err
 }
 
-// alone is where a tree is checked as a fresh clone has it: where tries are made, if their slot has nothing that a
-// check slot lacks, else in a check slot, which is taken when it is first needed. Where that leads back into the user's
-// tree, or nobody asks for it, the try's slot has to do.
-func (p *place) alone(ctx context.Context, note func(string) error) (*seats, error) {
+// judged is where a commit is checked: the check tree, which is taken when it is first needed. A folder without git has
+// none. Where something in it leads back into the user's tree the try's own slot has to do.
+func (p *place) judged(ctx context.Context, note func(string) error) (*seats, error) {
 	if p.checker != nil {
 		return p.checker, nil
 	}
-	if !p.clones || p.slot == nil {
+	if p.slot == nil || p.leadsBack {
 		return &p.seats, nil
-	}
-	beside, err := p.slot.Beside(ctx)
-	if err != nil || len(beside) == 0 {
-		return &p.seats, err
 	}
 	slot, err := p.pool.TakeCheck(ctx)
 	if err != nil {
@@ -123,14 +118,16 @@ func (p *place) alone(ctx context.Context, note func(string) error) (*seats, err
 	if err != nil {
 		return nil, err
 	}
-	p.checker = &s
+	if p.checker = &s; !slot.MayLeadBack() {
+		return p.checker, nil
+	}
 	_, err = s.ws.Prepare(ctx, workspace.Start{})
 	if why := workspace.LeadsBack(err); why != "" {
-		p.checker, p.clones = nil, false
+		p.checker, p.leadsBack = nil, true
 		if err := s.end(); err != nil {
 			return nil, err
 		}
-		return &p.seats, note("no check slot, so commits are checked where agents worked: " + why)
+		return &p.seats, note("no check tree, so commits are checked where agents worked: " + why)
 	}
 	return p.checker, err
 }

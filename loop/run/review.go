@@ -11,7 +11,6 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 	"descartes/specbuild"
 )
@@ -104,14 +103,12 @@ func judge(ctx context.Context, p *place, t *try, by config.Choice, with *aids) 
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	if p.holds != t.Try {
-		start := workspace.Start{Base: t.base, Before: t.res.Work.After, At: t.tip, Whole: true, Since: t.since,
-			Named: p.named}
-		if _, err := p.ws.Prepare(gctx, start); err != nil {
+		if _, err := p.ws.Prepare(gctx, t.start(p)); err != nil {
 			return j, err
 		}
 		p.holds = t.Try
 	}
-	in := t.in
+	in := p.input(t.in)
 	in.Review = opinion(with.job, t, by)
 	asked := *p.runner
 	asked.Choose = func(_ context.Context, among []attempt.With) (attempt.With, error) {

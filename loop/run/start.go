@@ -290,10 +290,10 @@ func (r *Run) seat(ctx context.Context, number int) error {
 			Dir: r.home.SlotFiles("", p.id, 0), Looks: r.tools.Looks}
 		return nil
 	}
-	p.takes, p.clones, p.open = r.options.Branch, c.FinalCheck != loop.FinalOff, r.openSlot
+	p.takes, p.open = r.options.Branch, r.openSlot
 	o := workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
-		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Fixed: fixed, Shut: c.Confined(), Fresh: c.Pool.Fresh,
-		MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup, Say: r.note}
+		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Layers: r.tools.Layers, Fixed: fixed, Shut: c.Confined(),
+		Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup, Say: r.note}
 	if c.NeedsLab() {
 		p.bench = r.newLab(o)
 	}

@@ -92,38 +92,43 @@ func (u *untouched) check(ctx context.Context) (v prompt.Verdict, out *loop.Outc
 	return prompt.Passed, nil, nil
 }
 
-// first runs a check where tries are made, and if that decides something, as a fresh clone has the project.
+// first runs a check in the check tree, and where it fails there also where tries are made: what it passes beside there
+// is named.
 func (u *untouched) first(ctx context.Context, c verify.Check) (*loop.Baseline, error) {
-	b, err := u.try(ctx, &u.seats, c)
-	if err != nil || b.Result.Cancelled {
+	at, err := u.judged(ctx, func(line string) error { return u.note(line) })
+	if err != nil {
+		return nil, err
+	}
+	b, err := u.try(ctx, at, c)
+	if err != nil || b.Result.Cancelled || b.Result.Passed || u.slot == nil {
 		return b, err
 	}
-	if b.Decides(u.job.Config.Baseline) && !c.At(verify.AtEnd) {
-		if b, err = u.inClone(ctx, b); err != nil {
+	if at != &u.seats && !c.At(verify.AtEnd) {
+		if b, err = u.beside(ctx, b); err != nil {
 			return nil, err
 		}
 	}
-	if !b.Result.Passed && u.slot != nil && len(b.Beside) == 0 {
+	if !b.Result.Passed && len(b.Beside) == 0 {
 		b.Slot = u.number()
 		b.Dangling, err = u.slot.Dangling(ctx)
 	}
 	return b, err
 }
 
-func (u *untouched) inClone(ctx context.Context, b *loop.Baseline) (*loop.Baseline, error) {
-	at, err := u.alone(ctx, func(line string) error { return u.note(line) })
-	if err != nil || at == &u.seats {
-		return b, err
-	}
-	clone, err := u.try(ctx, at, b.Check)
-	if err != nil {
+// beside runs a check that fails in the check tree where tries are made, if files are there that the check tree lacks.
+func (u *untouched) beside(ctx context.Context, b *loop.Baseline) (*loop.Baseline, error) {
+	if _, err := u.ws.Prepare(ctx, u.start(&u.ground)); err != nil {
 		return nil, err
 	}
 	beside, err := u.slot.Beside(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil || len(beside) == 0 {
+		return b, err
 	}
-	return b.InClone(clone, beside, u.job.Config.Pool.Keep)
+	there, err := u.try(ctx, &u.seats, b.Check)
+	if err != nil || !there.Decides(u.job.Config.Baseline) {
+		return b, err
+	}
+	return there.InClone(b, beside, u.job.Config.Pool.Keep)
 }
 
 func (u *untouched) log() string { return u.home.NamedLog(u.id, "baseline") }
@@ -133,7 +138,7 @@ func (u *untouched) try(ctx context.Context, at *seats, c verify.Check) (*loop.B
 	if _, err := at.ws.Prepare(ctx, u.start(&u.ground)); err != nil {
 		return nil, err
 	}
-	alone := at != &u.seats
+	alone := at != &u.seats // the check tree
 	if err := u.write(&journal.Event{Type: journal.VerifyStarted,
 		Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: alone},
 			Client: journal.Client{Log: book.Relative(u.root, u.log())}}}); err != nil {
@@ -236,7 +241,7 @@ func last(ctx context.Context, p *place, with *aids, list []attempt.Command) (v 
 	if err != nil {
 		return "", nil, err
 	}
-	at, err := p.alone(gctx, func(line string) error { return with.note(line) })
+	at, err := p.judged(gctx, func(line string) error { return with.note(line) })
 	if err != nil {
 		return "", nil, err
 	}

@@ -222,8 +222,8 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 	// else statuses are written into the list meanwhile
 	fixed = append(fixed, r.job.File.Path())
 	o := workspace.PoolOptions{Repo: g.repo, Loop: g.id, FS: g.tools.FS, Place: g.tools.Pool, Root: g.root, Dir: g.root,
-		Shown: g.tools.Shown, Fixed: fixed, Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep,
-		Redact: g.tools.Redact, Setup: c.Pool.Setup}
+		Layers: g.tools.Layers, Shown: g.tools.Shown, Fixed: fixed, Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy,
+		Keep: c.Pool.Keep, Redact: g.tools.Redact, Setup: c.Pool.Setup}
 	say := func(line string) error {
 		return r.say(report{lines: []*journal.Event{{Type: journal.Warning, Message: line}}})
 	}

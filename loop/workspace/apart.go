@@ -78,6 +78,9 @@ func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
 	}), err
 }
 
+// MayLeadBack reports whether something in the slot may lead back into the user's tree: it is at a path of its own.
+func (s *Slot) MayLeadBack() bool { return !s.pool.opt.Shown && !s.here() }
+
 // apart refuses a slot of attempts or of checks at a path of its own in which something leads back into the user's
 // tree: a check would test what is there, and an agent could write there. What the set-up command made anew does not.
 func (p *Pool) apart(ctx context.Context, s *Slot) error {

@@ -2,20 +2,24 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/gitops"
+	"descartes/internal/oscall"
+	"descartes/internal/plainfile"
 )
 
 // firstCheck is the number of the first check slot. Of what git ignores it has only what a fresh clone with its set-up
 // would have: the folders of package managers and what pool.keep names, as the user has them, and what pool.setup
-// makes. No attempt works there, and what a check leaves is removed before the next one, so what passes there passes
-// anywhere.
+// makes. No attempt works there, and no check finds what another one left, but what the tip's built, where it has
+// layers: so what passes there passes anywhere.
 const firstCheck = 3001
 
 // TakeCheck gives the caller a check slot.
@@ -113,7 +117,8 @@ func (c *copies) only(kept func(name string) bool) *copies {
 	return some
 }
 
-// strip removes what a check left in a check slot.
+// strip removes what a check left in a check slot without layers. Where one wrote into what the slot was given, all of
+// that is given again, and set up again.
 func (s *Slot) strip(ctx context.Context) error {
 	list, err := s.git.Ignored(ctx)
 	for _, name := range list {
@@ -121,7 +126,40 @@ func (s *Slot) strip(ctx context.Context) error {
 			s.stripFile(strings.TrimSuffix(name, "/"))
 		}
 	}
-	return err
+	if err != nil || !s.spoiled(list) {
+		return err
+	}
+	for _, name := range list {
+		if err := plainfile.RemoveAll(filepath.Join(s.Tree(), name)); err != nil {
+			return err
+		}
+	}
+	s.current, s.state.Setup, s.state.Made = false, "", nil
+	return plainfile.RemoveAll(filepath.Join(s.pool.dir(s.Number), copiedRecord))
+}
+
+// spoiled reports whether anything among what the slot was given changed since: nobody but the kernel sets the time of
+// that.
+func (s *Slot) spoiled(list []string) bool {
+	for _, name := range list {
+		err := filepath.WalkDir(filepath.Join(s.Tree(), name), func(at string, _ fs.DirEntry, err error) error {
+			var st oscall.Stat_t
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil {
+				err = oscall.Lstat(at, &st)
+			}
+			if err == nil && !time.Unix(st.Ctim.Unix()).Before(s.state.Furnished) {
+				err = fs.ErrInvalid
+			}
+			return err
+		})
+		if err != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // stripFile removes a file, or of a folder what is not kept. What cannot be removed stays.

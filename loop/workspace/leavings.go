@@ -50,7 +50,10 @@ func (s *Slot) uncovered(ctx context.Context, changed []gitops.Change, began tim
 	if err != nil {
 		return nil, err
 	}
-	old := s.git.OlderThan(added, began)
+	var old []string
+	if !s.forChecks() { // which has of the work what a commit has, of whatever age
+		old = s.git.OlderThan(added, began)
+	}
 	return slices.DeleteFunc(added, func(p string) bool {
 		return gone[path.Base(p)] || !ignored(p) && !slices.Contains(old, p)
 	}), nil

@@ -24,6 +24,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
+	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 )
@@ -44,6 +45,9 @@ type PoolOptions struct {
 	MaxCopy int64            // bytes of ignored files to copy into a slot; 0 copies none
 	Keep    []string         // ignored files that a check slot has too, as patterns
 	Redact  *redact.Redactor // secrets that no commit of an agent's may say; nil: none
+	// Layers reports whether folders in a folder can be mounted over each other; nil: they cannot, and a check slot has
+	// copies
+	Layers func(dir string) bool
 
 	// command to run once in each slot, and again when a lock file changed
 	Setup string
@@ -64,6 +68,7 @@ type Pool struct {
 	planned *copies // nil until the first slot is made
 	said    bool    // what is not copied was reported
 	notes   []string
+	layers  *bool // whether check slots have layers; nil: nobody asked
 }
 
 // NewPool returns a pool without making slots.
@@ -188,12 +193,24 @@ func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 			return nil, errors.Join(fmt.Errorf("note the project of the slots: %w", err), lock.Close())
 		}
 		s := &Slot{Number: n, pool: p, lock: lock, told: map[string]bool{}, fixed: NewFiles(p.opt.Root)}
+		s.layered = s.forChecks() && p.layered()
 		if err := p.open(ctx, s); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
 		s.fixed.at = s.Host(p.opt.Root)
 		return s, nil
 	}
+}
+
+// layered reports whether check slots have layers here.
+func (p *Pool) layered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.layers == nil {
+		can := p.opt.Shown && p.opt.Layers != nil && p.opt.Layers(p.opt.Place)
+		p.layers = &can
+	}
+	return *p.layers
 }
 
 // Notes returns what a person should know about the slots made since the last call, in lines.
@@ -211,6 +228,9 @@ type slotState struct {
 	Made    []string  `json:"made,omitempty"`  // what it made that git ignores
 	Bytes   int64     `json:"bytes,omitempty"` // what it occupies
 	Weighed time.Time `json:"weighed,omitzero"`
+	Layered bool      `json:"layered,omitempty"`
+	// when a check slot without layers had got all that it is given
+	Furnished time.Time `json:"furnished,omitzero"`
 }
 
 // readState is an error for a slot that was not completely made.
@@ -247,7 +267,7 @@ func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 			Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
 		return err
 	}
-	if err == nil {
+	if err == nil && s.state.Layered == s.layered {
 		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place),
 			Pin: s.ref("base")})
 		if _, broken := errors.AsType[*gitops.BrokenSlotError](err); !broken {
@@ -265,7 +285,7 @@ func (p *Pool) remake(ctx context.Context, s *Slot) (err error) {
 	if err := plainfile.RemoveAll(p.dir(s.Number)); err != nil {
 		return fmt.Errorf("remove slot %d: %w", s.Number, err)
 	}
-	s.current, s.state = false, slotState{}
+	s.current, s.state = false, slotState{Layered: s.layered}
 	s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place),
 		Pin: s.ref("base")})
 	return err
@@ -296,6 +316,15 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 			if err := p.record(s, "slot.json", s.state); err != nil {
 				return err
 			}
+		}
+	}
+	if s.forChecks() && !s.layered {
+		var err error
+		if s.state.Furnished, err = oscall.Clock(); err == nil {
+			err = p.record(s, "slot.json", s.state)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return p.apart(ctx, s)
@@ -336,6 +365,9 @@ func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
+// copiedRecord is the file of a slot that says what of the user's was copied into it.
+const copiedRecord = "copied.json"
+
 // copyInto copies what git ignores in the user's tree and the slot does not have as it is there. A slot records what
 // it was given: what its attempts made of that stays.
 func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
@@ -346,25 +378,39 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if err != nil {
 		return err
 	}
-	const record = "copied.json"
 	var was map[string]stamp
-	if !p.opt.Fresh {
-		_ = readJSON(filepath.Join(p.dir(s.Number), record), &was) // everything is copied again if it is damaged
+	if !p.opt.Fresh || s.forChecks() { // which no attempt changes
+		_ = readJSON(filepath.Join(p.dir(s.Number), copiedRecord), &was) // everything is copied again if it is damaged
 	}
 	recorded := len(was)
 	if s.forChecks() { // strip removed what it had by other settings
 		maps.DeleteFunc(was, func(name string, _ stamp) bool { return !p.kept(name) })
 	}
+	if s.layered && recorded != len(was) {
+		if err := s.fresh(baseLayer); err != nil {
+			return err
+		}
+		was = nil
+	}
 	tracked, err := s.git.Listed(ctx)
 	if err != nil {
 		return fmt.Errorf("list the files of slot %d: %w", s.Number, err)
 	}
-	now, bad, err := c.into(ctx, s.git.Tree(), was, tracked)
+	to := s.git.Tree()
+	if s.layered {
+		to = s.in(baseLayer)
+	}
+	now, bad, err := c.into(ctx, to, was, tracked)
 	if err != nil {
 		return err
 	}
 	if recorded != len(was) || !maps.Equal(was, now) {
-		if err := p.record(s, record, now); err != nil {
+		if s.layered {
+			if err := s.cold(); err != nil {
+				return err
+			}
+		}
+		if err := p.record(s, copiedRecord, now); err != nil {
 			return err
 		}
 	}

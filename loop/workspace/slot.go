@@ -33,12 +33,15 @@ type Slot struct {
 	state   slotState
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
+	layered bool // a check slot in layers
+	up      layer
 	alone   bool // and found that nothing in it leads back into the user's tree
 }
 
 // try is what a slot knows of the attempt in it.
 type try struct {
 	start   Start
+	tip     gitops.Tree // of its branch
 	head    gitops.Head
 	began   time.Time
 	named   Named
@@ -63,8 +66,14 @@ func (s *Slot) Dir() string {
 // here reports whether the slot is the project's own folder.
 func (s *Slot) here() bool { return s.Number == hereSlot }
 
-// Files is where the files of Dir really are.
-func (s *Slot) Files() string { return s.Host(s.pool.opt.Dir) }
+// Files is where the files of Dir really are; of a slot in layers those that its commands write.
+func (s *Slot) Files() string {
+	at := s.Host(s.pool.opt.Dir)
+	if rel, err := filepath.Rel(s.Tree(), at); err == nil && s.layered && filepath.IsLocal(rel) {
+		return filepath.Join(s.in(upLayer), rel)
+	}
+	return at
+}
 
 // Host is the path of a project's file in the slot.
 func (s *Slot) Host(path string) string {
@@ -150,14 +159,18 @@ func (s *Slot) aim(ctx context.Context, start Start) (Stand, error) {
 	start.Before = cmp.Or(start.Before, start.Base)
 	head = gitops.Head{Branch: cmp.Or(start.Branch, head.Branch), Hash: cmp.Or(start.At, head.Hash)}
 	tree, err := repo.CommitTree(head.Hash)
-	if err == nil && tree != start.Base { // HEAD would show what is verified as the attempt's own changes
-		head.Hash, err = repo.Link(ctx, head.Hash, gitops.Link{Tree: start.Base, When: gitops.Now(),
-			Message: "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit."})
+	// HEAD would show what is verified as the attempt's own changes
+	on, message := start.Base, "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit."
+	if s.forChecks() && start.Whole {
+		on, message = start.Before, "descartes: what is checked\n\nNo branch names this commit."
+	}
+	if err == nil && tree != on {
+		head.Hash, err = repo.Link(ctx, head.Hash, gitops.Link{Tree: on, When: gitops.Now(), Message: message})
 	}
 	if err != nil {
 		return Stand{}, gitErr("take the slot's base", err)
 	}
-	s.try = try{start: start, head: head}
+	s.try = try{start: start, head: head, tip: tree}
 	return Stand{Tree: start.Before, Head: head}, nil
 }
 
@@ -173,12 +186,19 @@ func (s *Slot) bring(ctx context.Context) error {
 	if err != nil {
 		return gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
 	}
-	if s.forChecks() {
-		if err := s.strip(ctx); err != nil {
-			return err
-		}
+	switch {
+	case s.layered:
+		err = s.layer(ctx)
+	case s.forChecks():
+		err = s.strip(ctx)
 	}
-	if err := s.pool.furnish(ctx, s); err != nil {
+	if err == nil {
+		err = s.pool.furnish(ctx, s)
+	}
+	if err == nil && s.layered {
+		err = s.layerMade(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	var fixed []string
@@ -201,11 +221,16 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		s.removed = s.removed || s.git.New() // git's folder is out of an attempt's reach
 		return []string{s.lost}, s.bring(ctx)
 	}
+	if s.layered {
+		if err := s.layerOver(ctx); err != nil {
+			return nil, err
+		}
+	}
 	notes, err := s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
 	if errors.Is(err, fs.ErrPermission) && !s.here() && s.git.Loosen() {
 		notes, err = s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
 	}
-	if err != nil {
+	if err != nil || s.forChecks() { // whose commits are nobody's
 		return notes, err
 	}
 	tip := s.git.Tip(ctx)
@@ -344,6 +369,7 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 		return r, gitErr("compare the work with what its own git went back to", err)
 	}
 	s.seen = r
+	r.carry(s.start.Made)
 	return r, nil
 }
 
@@ -442,6 +468,12 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 			return r, gitErr("take the work alone", err)
 		}
 	}
+	if s.layered && !slices.Contains(s.up.Trees, r.After) { // the branch may get what the checks made of it
+		s.up.Trees = append(s.up.Trees, r.After)
+		if err := s.pool.record(s, "up.json", s.up); err != nil {
+			return r, err
+		}
+	}
 	r.Lost, r.Removed = s.lost, s.removed
 	r.LeftOut, r.Old = s.git.LeftOut(since)
 	r.Old = slices.DeleteFunc(r.Old, func(x gitops.LeftOut) bool {
@@ -453,6 +485,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		return r, gitErr("compare the work with what its own git went back to", err)
 	}
 	if s.unstored {
+		r.carry(s.start.Made)
 		return r, nil
 	}
 	written, err := s.git.NestedEdits(ctx, s.began)
@@ -460,6 +493,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		return r, gitErr("look at the submodules", err)
 	}
 	r.Nested = append(r.Nested, written...)
+	r.carry(s.start.Made)
 	return r, nil
 }
 

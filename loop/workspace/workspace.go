@@ -4,6 +4,7 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,9 @@ type Start struct {
 	// does not have them so
 	Named []string
 	Aside string // the log without its ending: restored files' changed versions are kept beside it
+	// what its agent left, where that worked in another slot: what only that knows goes into the results. nil: it
+	// works here
+	Made *Result
 }
 
 // Stand is the state before an attempt; zero for a folder.
@@ -65,6 +69,17 @@ type Named struct {
 
 // Changed reports whether the attempt changed one of them.
 func (n *Named) Changed() bool { return len(n.Paths) > 0 && n.Was != n.Has }
+
+// carry adds what only the slot knows in which the work was made.
+func (r *Result) carry(made *Result) {
+	if made == nil {
+		return
+	}
+	r.Commits, r.Named, r.Hidden = made.Commits, made.Named, made.Hidden
+	r.Uncovered, r.LeftOut, r.Old = made.Uncovered, append(r.LeftOut, made.LeftOut...), append(r.Old, made.Old...)
+	r.Nested, r.Lost = append(r.Nested, made.Nested...), cmp.Or(r.Lost, made.Lost)
+	r.Removed, r.TookBack = r.Removed || made.Removed, cmp.Or(r.TookBack, made.TookBack)
+}
 
 // drop takes paths out of the work.
 func (r *Result) drop(paths []string) {
