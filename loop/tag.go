@@ -45,7 +45,11 @@ func (j Tag) begin(l *Loop, opt StartOptions) *tagWork {
 	w.reviews, w.receipts = &reviews{run: l, tag: w, yes: opt.Yes}, &receipts{l, w, map[string]bool{}}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.job, l.root, l.dir, l.config = j.Job, j.Root, j.Root, &j.Config
-	l.list = source.ListOf(j.File, l.tools.Repo.Root())
+	top := j.Root
+	if l.tools.Repo != nil {
+		top = l.tools.Repo.Root()
+	}
+	l.list = source.ListOf(j.File, top)
 	// else statuses are written into the list meanwhile
 	if l.fixed, _ = source.Protected(l.config, l.root, j.File); !l.tools.Here {
 		l.fixed = append(l.fixed, j.File.Path())

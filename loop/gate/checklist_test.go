@@ -56,7 +56,7 @@ func TestParsePlanForms(t *testing.T) {
 		{"links are no boxes", "- [a](b)\n- [x](b)\n- [ ] [a](b)", "-[a](b)0"},
 		{"dropped", "- [ ] ~~gone~~\n- [ ] a", "-a0"},
 		{"carriage returns", "- [x] a\r\n- [ ] b\r\n", "+a0 -b0"},
-		{"no bullet", "text\n[ ] a\n-[ ] b", "-a0"},
+		{"no bullet, or no blank after it", "text\n[ ] a\n-[ ] b", "-a0 -b0"},
 	} {
 		var got []string
 		for _, it := range ParsePlan(c.text).Items {
