@@ -99,7 +99,7 @@ func arrows() map[string][]string {
 		"loop/journal": {"internal/atomicfile", "internal/crash", "internal/plainfile"},
 		// state files hold settings; a cleanup takes slots, too
 		"loop/store": {"gitops", "internal/atomicfile", "config", "internal/oneline", "internal/oscall",
-			"internal/plainfile", "internal/safename", "loop/journal", "loop/workspace", "tasks"},
+			"internal/plainfile", "internal/redact", "internal/safename", "loop/journal", "loop/workspace", "tasks"},
 		// from files to a job and its specs; it knows no run
 		"loop/source": {"agent", "config", "gitops", "internal/oneline", "internal/plainfile", "loop/journal",
 			"loop/receipt", "loop/store", "scheduler", "specbuild", "tasks", "tasks/plan", "verify", "verify/guard"},
@@ -129,17 +129,19 @@ func arrows() map[string][]string {
 		// what a run writes down, and what is asked of it
 		"loop/book":     {"internal/redact", "loop", "loop/journal", "loop/store"},
 		"loop/requests": {"loop", "loop/store"},
+		// what it notes of its accounts
+		"loop/accounts": {"agent", "agent/quota", "internal/redact", "loop", "loop/journal", "scheduler"},
 		// does what scheduler/prompt decides
 		"loop/run": {"agent", "agent/quota", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/redact", "internal/safename", "loop", "loop/attempt",
-			"loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/requests", "loop/source", "loop/store",
+			"loop/accounts", "loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/requests", "loop/source", "loop/store",
 			"loop/trunk", "loop/workspace", "scheduler/prompt",
 			"specbuild",
 			"tasks", "verify"},
 		// does what scheduler decides
 		"loop/tagrun": {"agent", "agent/quota", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/safename", "loop", "loop/attempt",
-			"loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/receipt", "loop/requests",
+			"loop/accounts", "loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/receipt", "loop/requests",
 			"loop/source", "loop/store", "loop/trunk", "loop/workspace", "scheduler", "specbuild", "tasks",
 			"verify", "verify/results"},
 		// both ends of it

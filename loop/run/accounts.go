@@ -3,13 +3,11 @@ package run
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"descartes/agent"
-	"descartes/agent/quota"
 	"descartes/config"
-	"descartes/loop"
+	"descartes/loop/accounts"
 	"descartes/loop/journal"
 	"descartes/scheduler/prompt"
 )
@@ -37,33 +35,6 @@ func (r *Run) metElsewhere() (met bool, err error) {
 		}
 	}
 	return met, nil
-}
-
-// rests is until when an account must rest after an agent that ended like this. A limit is noted for other runs that
-// use the same account.
-func (r *Run) rests(with config.Choice, res *agent.Result) (*time.Time, error) {
-	now := r.tools.Now().Round(0)
-	until := loop.Rest(r.book.History.Providers.Get(with.Backend), *res, now)
-	if res.End == agent.Limited {
-		reset := res.Until.Round(0)
-		if reset.Before(now) {
-			reset = until
-		} else if r.machine.Limits.OnLimitStop { // the run ends instead of waiting
-			until = reset
-		}
-		if res.Until.IsZero() && r.machine.Limits.OnLimitStop { // other runs find out for themselves
-			return &until, nil
-		}
-		return &until, r.warnOf(r.tools.Accounts.Note(quota.Record{Backend: with.Backend, Until: reset,
-			Reason: r.tools.Redact.Text(res.Reason), Loop: r.ID(), At: now}))
-	}
-	if r.options.Anew && res.End == agent.Finished {
-		return nil, r.warnOf(r.tools.Accounts.Forget(with.Backend))
-	}
-	if until.IsZero() {
-		return nil, nil
-	}
-	return &until, nil
 }
 
 func (r *Run) warnOf(err error) error {
@@ -123,75 +94,14 @@ func (r *Run) waitsFor(until time.Time) error {
 	return r.book.Save()
 }
 
-// usedUp is how a run ends whose accounts are out of quota for too long.
-func (r *Run) usedUp() loop.Outcome {
-	out := loop.Outcome{Ending: journal.QuotaUsedUp}
-	first, now := "", r.tools.Now()
-	for _, name := range r.machine.Among() {
-		until := r.machine.Accounts.Until(name)
-		if until.After(now) && (first == "" || until.Before(out.Until)) {
-			first, out.Until = name, until
-		}
-	}
-	if first == "" {
-		return out
-	}
-	out.Message = r.book.History.Providers.Get(first).Reason
-	l := &r.machine.Limits
-	switch {
-	case l.OnLimitStop:
-	case l.MaxWait > 0 && out.Until.Sub(now) > l.MaxWait:
-		out.Message += "; the wait would be longer than max_wait: " + loop.ShortDuration(l.MaxWait)
-	case !l.Deadline.IsZero() && !out.Until.Before(l.Deadline):
-		out.Message += "; that is after the deadline"
-	}
-	for _, record := range slices.Backward(r.told.records) {
-		if record.Backend == first && record.Until.Equal(out.Until) {
-			out.Message += "; " + record.Forget()
-			break
-		}
-	}
-	return out
+// known is what the run knows of its accounts now.
+func (r *Run) known() *accounts.Known {
+	return &accounts.Known{History: r.book.History, Remembered: r.tools.Accounts, Machine: &r.machine.Accounts,
+		Bounds: &r.machine.Limits.Bounds, Redact: r.tools.Redact, Loop: r.ID(), Anew: r.options.Anew, Now: r.tools.Now()}
 }
 
-// nobodyCan is how a run ends that has no account left to ask.
-func (r *Run) nobodyCan() loop.Outcome {
-	out := loop.Outcome{Ending: journal.AgentUnusable}
-	for _, name := range r.machine.Among() {
-		p := r.book.History.Providers.Get(name)
-		why := "the agent cannot be run: " + p.Unusable
-		if p.Unusable == "" {
-			why = fmt.Sprintf("%s; %d tries in a row ended like this", p.Reason, p.Faults)
-			out.Ending = journal.ProviderFails
-		}
-		if out.Message != "" {
-			out.Message += "; "
-		}
-		out.Message += why
-	}
-	return out
-}
-
-// clearedLeast: a remembered limit that disappears earlier than this before its end was cleared by a person. At its end
-// it disappears by itself.
-const clearedLeast = time.Minute
-
-// cleared reports whether a limit that an earlier run met holds no more: a person cleared it, or it was only our guess
-// and he resumes a run that gave up.
-func (r *Run) cleared() bool {
-	now := r.tools.Now().Round(0)
-	for _, name := range r.machine.Among() {
-		until := r.machine.Accounts.Until(name)
-		if until.Sub(now) <= clearedLeast {
-			continue
-		}
-		if !r.book.History.Providers.Get(name).Until.After(now) {
-			return true
-		}
-		_, found, err := r.tools.Accounts.Look(name, now)
-		if err == nil && !found && r.tools.Accounts.Path(name) != "" {
-			return true
-		}
-	}
-	return false
+// rests is until when an account must rest after an agent that ended like this; nil if it need not.
+func (r *Run) rests(with config.Choice, res *agent.Result) (*time.Time, error) {
+	until, err := r.known().Rest(with.Backend, res)
+	return until, r.warnOf(err)
 }

@@ -72,7 +72,7 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 	case prompt.GitRefuses:
 		return r.gitRefuses()
 	case prompt.Quota:
-		return r.usedUp()
+		return r.known().UsedUp(r.machine.Among(), r.told.records)
 	case prompt.Crashing:
 		if r.machine.At.Try.Number >= r.machine.Limits.Iterations && !r.machine.Rows.Crashes.IsOpen() {
 			return loop.Outcome{Ending: journal.LimitReached, Crashed: true, Message: r.limitText()}
@@ -80,7 +80,7 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 		return loop.Outcome{Ending: journal.AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s",
 			r.machine.Rows.Crashes.InRow(), r.lastReason())}
 	case prompt.NobodyCan:
-		return r.nobodyCan()
+		return r.known().NobodyCan(r.machine.Among())
 	case prompt.BaseFails, prompt.LastFails:
 		return *r.ends.whole
 	case prompt.AgentFails, prompt.TestsFail, prompt.NoPlan:

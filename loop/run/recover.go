@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -55,7 +54,7 @@ func (r *Run) look(ctx context.Context) (rest remains, t *try, err error) {
 	if err = r.seat(ctx, number); err != nil {
 		return rest, nil, err
 	}
-	if err := r.mask(); err != nil {
+	if err := r.home.Mask(r.ID(), r.tools.Redact); err != nil {
 		return rest, nil, err
 	}
 	if m.At.Try.Try == 0 {
@@ -283,22 +282,6 @@ func arrived(ctx context.Context, p *place, t *try) (landed bool, err error) {
 	return landed, err
 }
 
-// mask overwrites secrets in all logs of the run: the process that was to do so may have been killed.
-func (r *Run) mask() (err error) {
-	for _, dir := range []string{filepath.Join(r.home.Run(r.ID()), "logs"), r.home.Private(r.ID())} {
-		walked := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".log" {
-				_, err = r.tools.Redact.Log(path, 0, 0)
-			}
-			return err
-		})
-		if !errors.Is(walked, fs.ErrNotExist) {
-			err = errors.Join(err, walked)
-		}
-	}
-	return err
-}
-
 // resumed writes down that a run begins, with what was found.
 func (r *Run) resumed(rest remains, t *try) error {
 	h := r.book.History
@@ -313,7 +296,7 @@ func (r *Run) resumed(rest remains, t *try) error {
 	}
 	e := prompt.Resumed{Limits: limitsOf(&r.job.Config), Plans: rest.plans, Landed: rest.landed}
 	e.Yes = r.options.Resume != "" && r.job.Yes || r.answeredSince()
-	e.Anew = r.options.Anew || r.cleared()
+	e.Anew = r.options.Anew || slices.ContainsFunc(r.machine.Among(), r.known().IsCleared)
 	if h.Seq == 0 && r.options.Resume != "" { // the state file is all there is
 		e.Number = r.book.State.Iteration
 		line.Iteration = e.Number

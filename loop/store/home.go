@@ -3,6 +3,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/internal/redact"
 	"descartes/internal/safename"
 	"descartes/loop/workspace"
 )
@@ -152,4 +154,20 @@ func Relative(root, path string) string {
 		return rel
 	}
 	return path
+}
+
+// Mask overwrites secrets in all logs of a run: the process that was to do so may have been killed.
+func (h Home) Mask(id string, secrets *redact.Redactor) (err error) {
+	for _, dir := range []string{filepath.Join(h.Run(id), "logs"), h.Private(id)} {
+		walked := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".log" {
+				_, err = secrets.Log(path, 0, 0)
+			}
+			return err
+		})
+		if !errors.Is(walked, fs.ErrNotExist) {
+			err = errors.Join(err, walked)
+		}
+	}
+	return err
 }

@@ -48,7 +48,7 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	case "asks":
 		return loop.Outcome{Ending: journal.TasksBlocked}
 	case "agent":
-		if out := r.nobodyCan(); out.Message != "" {
+		if out := r.known().NobodyCan(r.accounts()); out.Message != "" {
 			return out
 		}
 		return loop.Outcome{Ending: journal.TasksBlocked} // whether all of them crashed, the journal says
@@ -59,7 +59,7 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	case "paused":
 		return loop.Outcome{Ending: journal.Paused, Message: cmp.Or(r.ends.request, "paused by request")}
 	case "quota":
-		return r.usedUp()
+		return r.known().UsedUp(r.accounts(), r.told.records)
 	case "limit":
 		n := r.machine.Limits.Total
 		word := fmt.Sprintf("%d attempts", n)

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +72,7 @@ func (r *Run) begins(branch string) *journal.Event {
 // look finds what is left. It is slow. Nothing else is at work, so it may read what the deciding goroutine owns.
 func (r *Run) look(ctx context.Context) (rest remains, err error) {
 	g := &r.ground
-	if err := r.mask(); err != nil {
+	if err := r.ground.home.Mask(r.ID(), r.ground.tools.Redact); err != nil {
 		return rest, err
 	}
 	branch, err := r.branch(ctx)
@@ -177,23 +174,6 @@ func leftIn(g *ground, commit string) (*left, error) {
 		return nil, nil
 	}
 	return &l, nil
-}
-
-// mask overwrites secrets in all logs of the run: the process that was to do so may have been killed.
-func (r *Run) mask() (err error) {
-	g := &r.ground
-	for _, dir := range []string{filepath.Join(g.home.Run(g.id), "logs"), g.home.Private(g.id)} {
-		walked := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".log" {
-				_, err = g.tools.Redact.Log(path, 0, 0)
-			}
-			return err
-		})
-		if !errors.Is(walked, fs.ErrNotExist) {
-			err = errors.Join(err, walked)
-		}
-	}
-	return err
 }
 
 // resumed writes down that a run begins, with what was found.
