@@ -182,14 +182,20 @@ func (j *judging) add(list ...Finding) {
 	}
 }
 
+// run runs a check on a tree. One that was cancelled is an error.
+func (j *judging) run(tree gitops.Tree, c verify.Check, goOn bool) (verify.Result, error) {
+	r, err := j.Run(j.ctx, tree, c, goOn)
+	if err == nil && r.Cancelled {
+		err = context.Canceled
+	}
+	return r, err
+}
+
 func (j *judging) all(tree gitops.Tree) (list []verify.Result, err error) {
 	for _, c := range j.Checks {
-		r, err := j.Run(j.ctx, tree, c, false)
+		r, err := j.run(tree, c, false)
 		if err != nil {
 			return nil, err
-		}
-		if r.Cancelled {
-			return nil, context.Canceled
 		}
 		list = append(list, r)
 	}
@@ -200,12 +206,9 @@ func (j *judging) all(tree gitops.Tree) (list []verify.Result, err error) {
 // must fail beside them.
 func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
 	if len(old.back) > 0 {
-		r, err := j.Run(j.ctx, old.tree, c, true)
+		r, err := j.run(old.tree, c, true)
 		if err != nil {
 			return err
-		}
-		if r.Cancelled {
-			return context.Canceled
 		}
 		w.old, j.ranOld, j.took = &r, true, j.took+r.Duration.Seconds()
 		if err := j.together(w, old, c); err != nil {
@@ -215,12 +218,9 @@ func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
 	if old.canary == "" || tests(w.before) == nil && tests(w.after) == nil {
 		return nil
 	}
-	r, err := j.Run(j.ctx, old.canary, c, true)
+	r, err := j.run(old.canary, c, true)
 	if err != nil {
 		return err
-	}
-	if r.Cancelled {
-		return context.Canceled
 	}
 	w.canary, j.took = &r, j.took+r.Duration.Seconds()
 	return nil
@@ -237,10 +237,7 @@ func (j *judging) together(w *weighing, old oldTree, c verify.Check) error {
 	if err != nil {
 		return err
 	}
-	r, err := j.Run(j.ctx, tree, c, true)
-	if err == nil && r.Cancelled {
-		err = context.Canceled
-	}
+	r, err := j.run(tree, c, true)
 	if j.took += r.Duration.Seconds(); err == nil && r.Passed {
 		w.old = &r
 	}
@@ -271,12 +268,9 @@ func (j *judging) builds() error {
 		if !j.After[i].Passed {
 			continue
 		}
-		r, err := j.Run(j.ctx, tree, c, true)
+		r, err := j.run(tree, c, true)
 		if err != nil {
 			return err
-		}
-		if r.Cancelled {
-			return context.Canceled
 		}
 		j.took += r.Duration.Seconds()
 		text := ""
