@@ -17,6 +17,8 @@ type Rule struct {
 	Name, Example string
 	Queue         bool // each task waits for the one before it, but for neighbours marked [P]
 	sure          bool // its word for a task leaves no doubt
+	headings      bool // each task has one: what another one with a number is about was left out
+	whole         bool // a numbered entry is a part of what it stands in, wherever that ends
 	find          func(*Choice) []Item
 }
 
@@ -26,9 +28,9 @@ func rules() []Rule {
 	return []Rule{
 		{Name: "boxes with ids", Example: "- [ ] T001 Title", Queue: true, sure: true, find: (*Choice).boxesWithIDs},
 		{Name: "elements <task>", Example: "<task><name>Title</name>", sure: true, find: (*Choice).elements},
-		{Name: `headings "Task"`, Example: "### Task 1: Title", sure: true, find: (*Choice).taskHeadings},
+		{Name: `headings "Task"`, Example: "### Task 1: Title", sure: true, headings: true, find: (*Choice).taskHeadings},
 		{Name: `entries "Task"`, Example: "- **Task 1: Title**", find: (*Choice).taskEntries},
-		{Name: "headings with ids", Example: "### U1. Title", find: func(c *Choice) []Item { return c.numbered("unit") }},
+		{Name: "headings with ids", Example: "### U1. Title", headings: true, find: func(c *Choice) []Item { return c.numbered("unit") }},
 		{Name: "steps", Example: "## Step 1: Title", find: func(c *Choice) []Item {
 			if len(c.Phases) == 0 || c.Phases[0].Word != "step" {
 				return nil
@@ -37,8 +39,8 @@ func rules() []Rule {
 		}},
 		{Name: "rows of tables", Example: "| # | Task | Status |", find: func(c *Choice) []Item { return named(c.rows("status")) }},
 		{Name: "parts of phases", Example: "## Phase 1: Name, then - [ ] Title", find: (*Choice).phaseParts},
-		{Name: phasesAlone, Example: "## Phase 1: Title", find: (*Choice).phaseItems},
-		{Name: "headings of checklists", Example: "### 1. Title, then - [ ] Part", find: func(c *Choice) []Item {
+		{Name: "phases", Example: "## Phase 1: Title", whole: true, find: (*Choice).phaseItems},
+		{Name: "headings of checklists", Example: "### 1. Title, then - [ ] Part", headings: true, find: func(c *Choice) []Item {
 			items := c.headingItems(0, len(c.Lines), false)
 			if n := without(items, c.boxes(0, len(c.Lines))); n == 0 || 2*n >= len(items) {
 				return nil
@@ -57,8 +59,6 @@ func rules() []Rule {
 		{Name: "entries of a to-do list", Example: "# TODO, then - Title", find: (*Choice).todo},
 	}
 }
-
-const phasesAlone = "phases"
 
 // Choice is a document with what in it are its tasks. It does not change after Choose.
 type Choice struct {
@@ -202,7 +202,7 @@ func (c *Choice) leave(by Rule, list []Item, about map[int]int, visit func(n int
 			visit(n, fmt.Sprintf("it stands under %q", c.Heads[head].Text))
 		case l.Box != 0, isRow && !background && !ids[row.Own] && !titles[prose.Fold(row.Title)],
 			!by.Queue && head >= 0 && c.Heads[head].Line == n && c.isWork(&c.Heads[head], by) && !holds(list, &c.Heads[head]),
-			!by.Queue && l.Number != "" && section == prose.Work && l.Kind == markdown.Entry && by.Name != phasesAlone && !in[n+1]:
+			!by.Queue && l.Number != "" && section == prose.Work && l.Kind == markdown.Entry && !by.whole && !in[n+1]:
 			visit(n, chosen)
 		}
 	}
@@ -221,7 +221,7 @@ const Optional = "it is optional"
 func (c *Choice) isWork(h *Heading, by Rule) bool {
 	k := c.PhaseAt(h.Line)
 	return h.IsTask() || h.Word == "unit" || k >= 0 && !h.Background() && (c.Phases[k].Line == h.Line ||
-		strings.HasPrefix(by.Name, "headings") && h.Word == "" && strings.Contains(h.ID, "."))
+		by.headings && h.Word == "" && strings.Contains(h.ID, "."))
 }
 
 // holds reports whether a task begins in the section of a heading.
