@@ -45,15 +45,14 @@ func newRecheckCmd() *cobra.Command {
 Each commit is checked out in a copy of the project; your files stay as they are.
 
   descartes recheck --tag x               the tag's commits in HEAD's history
-  descartes recheck --commit HEAD~2       one commit
   descartes recheck --branch main..HEAD   what a branch brings, also rebased
-  descartes recheck --branch main..HEAD --checks-of main   by the tests of main
 
 A task's own check, which its list or plan names, runs too. With --branch the checks and
 the allowed signers are those of --verify and --allowed-signers, else of descartes.yaml and
-the list where the branch began: nothing on the branch can change them. A receipt that was
-edited, is about another commit, lacks a check, or is not signed by an allowed signer does
-not hold, whatever the checks say. In CI, fetch the receipts first:
+the list where the branch began: nothing on the branch can change them. With
+--checks-of main the tests are those of main, too. A receipt that was edited, is about
+another commit, lacks a check, or is not signed by an allowed signer does not hold,
+whatever the checks say. In CI, fetch the receipts first:
 
   git fetch origin refs/notes/descartes:refs/notes/descartes
 
@@ -71,7 +70,7 @@ recheck, 5 git refused.`,
 	f.Lookup("verify").Usage = "command to run instead of the settings' checks"
 	f.StringVar(&k.commit, "commit", "", "only this commit")
 	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
-	f.StringVar(&k.checksOf, "checks-of", "", "with the tests and what else judges as they are at this commit")
+	f.StringVar(&k.checksOf, "checks-of", "", "judge with the tests as they are at this commit")
 	f.StringVar(&k.signers, "allowed-signers", "",
 		"file of allowed signers, in ssh's format: an unsigned receipt does not hold")
 	f.BoolVar(&k.every, "every", false, "a commit without a receipt does not hold, either")

@@ -70,7 +70,7 @@ func CanLayer(ctx context.Context, self, dir string, wrap []string) bool {
 		return false
 	}
 	c := exec.CommandContext(ctx, self)
-	c.SysProcAttr, c.Env = &syscall.SysProcAttr{Setpgid: true}, []string{"PATH=" + os.Getenv("PATH")}
+	c.SysProcAttr, c.Env = &syscall.SysProcAttr{Setpgid: true}, []string{"PATH=" + lookup(os.Environ(), "PATH")}
 	layer := process.Layer{At: in("tree"), Lower: []string{in("tree"), in("low")}, Upper: in("up"), Work: in("work")}
 	c.Args, err = layered([]process.Layer{layer}, []string{shimName, ShimCommand},
 		slices.Concat(wrap, []string{"--", "/bin/sh", "-c", `rm "$1" && : >"$2"`, "sh", in("tree/file"), in("tree/made")}),

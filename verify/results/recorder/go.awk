@@ -1,4 +1,5 @@
-# go.awk prints what go test prints, from what go test -json prints.
+# go.awk prints what go test prints, from what go test -json prints. Packages begin in the order in which go test
+# reports them, and run at once: a package's report waits for those of the packages before it.
 
 function field(name, i, s) {
 	i = index($0, "\"" name "\":\"")
@@ -43,11 +44,21 @@ function ended(pkg, test, report, above) {
 	} else whole[pkg] = whole[pkg] report
 }
 
+# report prints what a package says of itself: all if it failed.
+function report(pkg, n, i, lines) {
+	n = split(whole[pkg], lines, "\n")
+	for (i = 1; i <= n; i++)
+		if ((ended_with[pkg] == "fail" || lines[i] ~ /^(ok|\?|---) |^(ok|\?)[ \t]|\[no test files\]|^\t.*coverage: /) && (i < n || lines[i] != "")) print lines[i]
+	delete whole[pkg]
+}
+
 !/^\{"/ { print; next }
 
 {
 	action = field("Action"); pkg = field("Package"); test = field("Test")
 }
+
+pkg != "" && !(pkg in known) { known[pkg] = 1; order[++begun] = pkg }
 
 action == "build-output" { printf "%s", field("Output") > "/dev/stderr"; next }
 
@@ -58,7 +69,6 @@ action == "output" {
 	else if (s ~ /^=== (RUN|PAUSE|CONT|NAME) /) ;
 	else if (s ~ /^ *--- (FAIL|PASS|SKIP): /) head[pkg, test] = s
 	else body[pkg, test] = body[pkg, test] s
-	open[pkg] = 1
 	next
 }
 
@@ -72,14 +82,14 @@ action == "fail" && test != "" { ended(pkg, test) }
 action == "fail" { failed = 1 }
 
 (action == "pass" || action == "fail" || action == "skip") && !verbose {
-	n = split(whole[pkg], lines, "\n")
-	for (i = 1; i <= n; i++)
-		if ((action == "fail" || lines[i] ~ /^(ok|\?|---) |^(ok|\?)[ \t]|\[no test files\]|^\t.*coverage: /) && (i < n || lines[i] != "")) print lines[i]
-	delete whole[pkg]; delete open[pkg]
+	ended_with[pkg] = action
+	while (reported < begun && order[reported + 1] in ended_with) report(order[++reported])
 	fflush()
 }
 
 END {
-	for (pkg in open) if (!verbose) printf "%s", whole[pkg]
+	while (!verbose && reported < begun)
+		if (order[++reported] in ended_with) report(order[reported])
+		else printf "%s", whole[order[reported]]
 	if (failed) print "FAIL"
 }
