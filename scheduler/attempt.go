@@ -74,7 +74,7 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 	case OutOfQuota, Fault, Refused:
 		r.retry(t)
 	case Mute:
-		if t.Look = false; purpose == Work && t.Spent == 0 && r.Limits.Attempts > 1 && !r.moneySpent(t) {
+		if t.Look = false; r.RepeatsMute(t.ID) {
 			r.failAttempt(t, e.Signature, true) // once more before a person is asked
 			break
 		}
@@ -82,10 +82,20 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 		r.move(t, Blocked, -1)
 	case GaveUp, Asks, TooLong:
 		t.Look, t.Asks = false, e.Outcome == Asks
+		if e.Signature != "" { // what every agent asks is no task's
+			r.Breaker.Failed(t.ID, e.Signature, false, r.Settings.Breaker)
+		}
 		r.move(t, Blocked, -1)
 	default:
 		r.interrupt(t)
 	}
+}
+
+// RepeatsMute reports whether a task whose agent asks, and used no tool, is tried once more before a person is asked:
+// its prompt may never have come to it.
+func (r *Run) RepeatsMute(id string) bool {
+	t := r.byID[id]
+	return t.Purpose == Work && t.Spent == 0 && r.Limits.Attempts > 1 && !r.moneySpent(t)
 }
 
 // reviewEnded: what is approved goes back to the trunk's queue, first in it; where the tip is still the one that it

@@ -91,7 +91,7 @@ func (r *Run) end(s *survey) End {
 	why["blocked"] = blocked > 0
 	why["asks"] = asks > 0
 	why["agent"] = why["agent"] || blocked > 0 && crashed == blocked
-	why["aside"] = r.Trunk.Aside
+	why["aside"] = r.Trunk.Aside && len(r.Trunk.Branch) > r.Trunk.Taken // else only his files are in the way
 	why["push"] = r.Stops.Unpushed
 	why["baseline"] = slices.Contains(s.halts, "baseline")
 	for _, h := range s.halts {

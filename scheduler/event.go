@@ -39,7 +39,7 @@ type AttemptStarted struct {
 type AttemptEnded struct {
 	Task      string
 	Outcome   Outcome
-	Signature string    // how it failed, without numbers, times and paths
+	Signature string    // how it failed, or what it asks, without numbers, times and paths
 	Until     time.Time // of OutOfQuota and Fault: until when the account rests
 	USD       float64
 	Kept      bool // what it left is under its ref, although it failed
@@ -130,6 +130,7 @@ type Trouble struct {
 type Requested struct {
 	Request Request
 	Task    string
+	Kept    bool // of Accept: an earlier run left the commit
 }
 
 // Rewound is a person's, while no run is live, or what a CutTrunk came to. Open are the tasks whose work stood on what

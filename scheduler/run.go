@@ -166,6 +166,7 @@ func (r *Run) Apply(e Event) {
 	if r.renumber {
 		r.numberWaves()
 	}
+	r.takeAccepted()
 }
 
 func (r *Run) requested(e Requested) {
@@ -185,13 +186,26 @@ func (r *Run) requested(e Requested) {
 			t.reopen()
 			r.move(t, Pending, -1)
 		}
-	case Accept: // a person's word instead of the checks'; it needs a commit, and a trunk that has what it stands on
+	case Accept: // a person's word instead of the checks'; it needs a commit
 		switch {
 		case t.Stage == Blocked && t.Shown:
 			t.Asks, t.Unchanged = false, true
 			r.move(t, Done, -1)
-		case t.Stage == Blocked && t.Kept && r.hasNeeds(t):
-			t.Accepted, t.Reviewed, t.Asks = true, false, false
+		case (t.Stage == Blocked || t.Stage == Pending) && (t.Kept || e.Kept):
+			t.reopen()
+			t.Accepted, t.Kept = true, true
+			if t.Number++; t.Stage == Blocked {
+				r.move(t, Pending, -1)
+			}
+		}
+	}
+}
+
+// takeAccepted has what a person accepted checked, once the trunk has what it needs.
+func (r *Run) takeAccepted() {
+	for _, t := range r.Tasks {
+		if t.Stage == Pending && t.Accepted && r.hasNeeds(t) {
+			t.From = len(r.Trunk.Entries)
 			r.move(t, Made, -1)
 		}
 	}

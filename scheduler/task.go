@@ -17,18 +17,18 @@ const (
 	Aside     Stage = "aside"     // the list says deferred, cancelled, or no longer has it
 )
 
-// stages is every way that a task may take. Done straight from pending, blocked and aside is a person's word; merged
-// from pending is what a start finds in the trunk of an earlier run, and from done what the branch lost; blocked from
-// pending is a limit that was lowered.
+// stages is every way that a task may take. Done straight from pending, blocked and aside is a person's word, and so is
+// made from pending; merged from pending is what a start finds in the trunk of an earlier run, and from done what the
+// branch lost; blocked from pending is a limit that was lowered.
 var stages = map[Stage]string{
-	Pending:   "running blocked merged done aside",
+	Pending:   "running made blocked merged done aside",
 	Running:   "made pending blocked done",
 	Made:      "checking pending merged",
 	Checking:  "merged reviewing made pending blocked",
 	Reviewing: "reviewing made pending blocked",
 	Merged:    "done pending",
 	Done:      "pending aside merged",
-	Blocked:   "pending made merged done aside",
+	Blocked:   "pending merged done aside",
 	Aside:     "pending merged done",
 }
 
@@ -105,7 +105,7 @@ type Facts struct {
 	From      int     // how many entries the trunk had that its last agent started from
 	On        Basis   // what its commit was checked on, last
 	Asks      bool
-	Accepted  bool
+	Accepted  bool // a person took its kept work for its result, which is checked when the trunk has what it needs
 	Shown     bool // nothing had to be done, and a person says whether that is done
 	Unchanged bool // done, and nothing had to be
 	ByHand    bool // done, says the list

@@ -109,10 +109,10 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		}
 		tr.apply(tr.start)
 		for _, id := range a.List("retry") {
-			tr.apply(Requested{Retry, id})
+			tr.apply(Requested{Request: Retry, Task: id})
 		}
 		for _, id := range a.List("accept") {
-			tr.apply(Requested{Accept, id})
+			tr.apply(Requested{Request: Accept, Task: id, Kept: true})
 		}
 	case "ended":
 		if t := tr.run.byID[a.Plain[0]]; t == nil || t.Lane < 0 {
@@ -155,7 +155,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	case "limit": // of an account, met by another run
 		tr.apply(LimitMet{a.Plain[0], a.Value("worker"), a.At("until")})
 	case "ask":
-		tr.apply(Requested{Request(strings.ReplaceAll(a.Plain[0], "-", " ")), strings.Join(a.Plain[1:], "")})
+		tr.apply(Requested{Request(strings.ReplaceAll(a.Plain[0], "-", " ")), strings.Join(a.Plain[1:], ""), a.Value("kept") != ""})
 	case "list":
 		tr.start.List = readList(input)
 		tr.apply(ListChanged{tr.start.List})

@@ -388,6 +388,12 @@ func (b *books) note(e scheduler.Event) {
 		b.number()
 		b.renumber = false
 	}
+	for _, n := range b.byList() { // a person's word, and the trunk has what it needs
+		if n.accepted && b.is(n) == "open" && b.hasAll(n) {
+			n.from = len(b.chain)
+			b.made(n)
+		}
+	}
 }
 
 func (b *books) asked(e scheduler.Requested) {
@@ -411,12 +417,13 @@ func (b *books) asked(e scheduler.Requested) {
 		}
 	case scheduler.Accept:
 		switch {
-		case b.is(n) != "blocked":
-		case n.shown:
+		case b.is(n) == "blocked" && n.shown:
 			n.stuck, n.asks, n.unchanged = false, false, true
-		case n.kept && b.hasNeeds(n):
-			n.stuck, n.asks, n.accepted, n.approved = false, false, true, false
-			b.made(n)
+		case b.is(n) == "blocked" || b.is(n) == "open":
+			if n.kept || e.Kept {
+				n.forget()
+				n.accepted, n.kept, n.number = true, true, n.number+1
+			}
 		}
 	}
 }
@@ -513,6 +520,9 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 		n.work, n.stuck, n.asks, n.look = "", true, true, false
 	case o == scheduler.GaveUp, o == scheduler.Asks, o == scheduler.TooLong:
 		n.work, n.stuck, n.asks, n.look = "", true, o == scheduler.Asks, false
+		if e.Signature != "" {
+			b.inRow(failure{n.id, e.Signature, false})
+		}
 	default:
 		b.cut(n)
 	}
@@ -538,6 +548,11 @@ func (b *books) fail(n *note, f failure) {
 	if n.spent++; f.byAgent {
 		n.crashed++
 	}
+	b.inRow(f)
+	b.reopen(n)
+}
+
+func (b *books) inRow(f failure) {
 	if f.signature == "" || len(b.failures) > 0 && b.failures[0].signature != f.signature {
 		b.failures = nil
 	}
@@ -557,7 +572,6 @@ func (b *books) fail(n *note, f failure) {
 			b.opens(f)
 		}
 	}
-	b.reopen(n)
 }
 
 func (b *books) opens(f failure) {

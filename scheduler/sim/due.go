@@ -649,7 +649,7 @@ func (b *books) code(d *day) int {
 		return 143
 	case left && b.stopped:
 		return 130
-	case b.aside, b.unpushed:
+	case b.aside && d.taken < len(b.branch), b.unpushed:
 		return 5
 	case quota || left && b.lim.OnLimitStop && d.out:
 		return 75

@@ -309,6 +309,8 @@ func (w *world) agent(a scheduler.Attempt, worker string) scheduler.Event {
 		e.Outcome = oneOf(w, scheduler.GaveUp, scheduler.Asks, scheduler.TooLong, scheduler.Mute)
 		if e.Outcome == scheduler.Mute {
 			e.Signature = "nothing"
+		} else if e.Outcome != scheduler.TooLong {
+			e.Signature = oneOf(w, "", "words")
 		}
 	case n == 5, n == 6:
 		e.Outcome, e.Signature = scheduler.Crashed, "crash"
@@ -475,8 +477,9 @@ func (w *world) blockedNow() (ids []string) {
 }
 
 func (w *world) commit(a scheduler.Commit, writes []string) scheduler.Event {
-	e := scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed, Aside: a.Aside}
-	if w.aside = w.aside || a.Aside; w.aside {
+	e := scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed}
+	w.aside = w.aside || a.Aside || len(w.lost) == 0 && w.IntN(40) == 0 // his files are in the way
+	if e.Aside = w.aside; w.aside {
 		w.lost = nil // a branch of our own has it all
 	} else {
 		if w.taken(w.trunk) < len(w.users) || len(w.lost) > 0 {
@@ -832,8 +835,7 @@ func (w *world) person() bool {
 		w.editReview()
 	case 11, 12: // he answers while it runs
 		for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
-			if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(2) == 0 {
-				w.record(scheduler.Requested{Request: w.answer(), Task: id})
+			if w.answers(id) {
 				break
 			}
 		}
@@ -895,8 +897,18 @@ func (w *world) cutShort() {
 	}
 }
 
-func (w *world) answer() scheduler.Request {
-	return oneOf(w, scheduler.Retry, scheduler.Retry, scheduler.Accept)
+// answers: he may say something of a task that is blocked, or that an earlier run left work of.
+func (w *world) answers(id string) bool {
+	is := w.b.is(w.b.notes[id])
+	if is != "blocked" && is != "open" || w.IntN(2) == 0 || is == "open" && w.IntN(4) > 0 {
+		return false
+	}
+	e := scheduler.Requested{Request: scheduler.Accept, Task: id, Kept: w.IntN(3) == 0}
+	if is == "blocked" && w.IntN(3) > 0 {
+		e.Request = scheduler.Retry
+	}
+	w.record(e)
+	return true
 }
 
 func oneOf[T any](w *world, list ...T) T { return list[w.IntN(len(list))] }
@@ -957,8 +969,8 @@ func (w *world) morning() {
 		w.rewind()
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
-		if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(3) > 0 {
-			w.record(scheduler.Requested{Request: w.answer(), Task: id})
+		if w.IntN(2) == 0 {
+			w.answers(id)
 		}
 	}
 }
