@@ -122,9 +122,6 @@ func (c *ChainLink) Wave() string {
 const (
 	taskKey = "Descartes-Task"
 	listKey = "Descartes-List"
-
-	// ListTrailer begins the line that Place is.
-	ListTrailer = listKey + ": "
 )
 
 // Named is a task that a commit names, or without a task a list of this repository.
@@ -148,7 +145,7 @@ func (n Named) Place() string {
 	if n.List == "" {
 		return ""
 	}
-	return ListTrailer + oneline.Text(n.List) + "\n"
+	return listKey + ": " + oneline.Text(n.List) + "\n"
 }
 
 // idParts keep a slash in an id apart from the one before it.

@@ -52,11 +52,11 @@ func (a *app) accept(id string, by acceptance) error {
 	if err != nil {
 		return err
 	}
-	all, err := a.kept(b.File)
+	refs, err := a.refs()
 	if err != nil {
 		return err
 	}
-	list, err := b.Attempts(t.ID, all)
+	list, err := b.Attempts(t.ID, refs)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop/store"
-	"descartes/tasks"
 	"descartes/view"
 )
 
@@ -82,18 +81,19 @@ func (a *app) repo() (_ *gitops.Repo, err error) {
 	return a.git, err
 }
 
-// kept is what loops keep in the repository, for a look at a list; nothing where there is no repository.
-func (a *app) kept(list *tasks.File) (k view.Kept, err error) {
+// refs are what loops keep in the repository; none where there is no repository.
+func (a *app) refs() ([]gitops.Ref, error) {
 	repo, err := a.repo()
-	if err != nil {
-		return k, notRepo(err)
+	if errors.Is(err, gitops.ErrNotRepo) {
+		return nil, nil
 	}
-	k.List = store.ListOf(list, repo.Root())
-	k.Refs, err = repo.Refs(a.ctx(), "refs/descartes/")
-	return k, err
+	if err != nil {
+		return nil, err
+	}
+	return repo.Refs(a.ctx(), "refs/descartes/")
 }
 
-// refsOf are the refs of loops with that name in front; none where there is no repository.
+// refsOf are the same where no call has the repository open, with that name in front.
 func refsOf(ctx context.Context, root, of string) ([]gitops.Ref, error) {
 	repo, err := openRepo(ctx, root)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"descartes/loop/journal"
 )
 
-// KeptWork returns the trees before and after an attempt whose work is kept. It is an error if the attempt kept none.
+// KeptWork returns the trees before and after an attempt whose work is kept: before its task's first attempt, or, in a
+// clone that lacks the journal, before that attempt. It is an error if the attempt kept none.
 func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base, work gitops.Tree, err error) {
 	if err := ValidID(loop); err != nil {
 		return "", "", err
@@ -21,15 +22,20 @@ func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base,
 	if err != nil {
 		return "", "", err
 	}
-	known, err := journal.Load(h.Events(loop))
-	if err != nil {
+	if work, err = repo.CommitTree(commit); err != nil {
 		return "", "", err
 	}
-	a := known.Attempt(journal.Key{Task: task, Number: attempt})
-	if a == nil || a.Base == "" {
-		return "", "", fmt.Errorf("the journal of run %s does not say what attempt %d at task %s started from", loop,
-			attempt, task)
+	if known, err := journal.Load(h.Events(loop)); err == nil {
+		if a := known.Attempt(journal.Key{Task: task, Number: attempt}); a != nil && a.Base != "" {
+			return gitops.Tree(a.Base), work, nil
+		}
 	}
-	work, err = repo.CommitTree(commit)
-	return gitops.Tree(a.Base), work, err
+	made, err := repo.ReadCommit(commit)
+	if err == nil && made.Parent() == "" {
+		err = fmt.Errorf("%s does not say what attempt %d at task %s started from", name, attempt, task)
+	}
+	if err == nil {
+		base, err = repo.CommitTree(made.Parent())
+	}
+	return base, work, err
 }

@@ -54,8 +54,12 @@ func (r *Run) acted(res *result) error {
 	}
 	switch e := res.event.(type) {
 	case scheduler.CheckEnded:
-		if m := r.made[e.Task]; m != nil && res.res != nil {
+		m := r.made[e.Task]
+		if m != nil && res.res != nil {
 			m.res = *res.res
+		}
+		if m != nil && m.accepts != nil && e.Result != scheduler.Cut {
+			return r.acceptsUsed(e.Task)
 		}
 	case scheduler.Committed:
 		if e.Result != scheduler.Moved {
@@ -153,6 +157,11 @@ func (r *Run) check(a scheduler.Check) error {
 	m.in.Checks = commands(g, r.book.History, m.task, r.fewer(a.Task), verify.AtAttempt)
 	if t := r.machine.Task(a.Task); t.Check != "" {
 		m.in.Checks = append(m.in.Checks, r.named(t)...)
+	}
+	if m.accepts != nil {
+		if err := r.acceptBegins(m); err != nil {
+			return err
+		}
 	}
 	var ahead []*made
 	for _, id := range a.On {

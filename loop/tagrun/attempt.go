@@ -54,7 +54,8 @@ type begun struct {
 	scheduler.Attempt
 	made
 	with    config.Choice
-	base    gitops.Tree // of the trunk
+	chain   trunk.Chain // as it was when the lane was given
+	base    gitops.Tree // of its tip
 	head    string      // commit that its agent sees as HEAD
 	earlier string      // ref with what an earlier attempt left, or ""
 	clashed bool        // that clashed with others' work: where it merges by now no agent runs
@@ -104,18 +105,29 @@ func (r *Run) lane(number int) *lane {
 func (r *Run) beginning(a scheduler.Attempt) *begun {
 	h := r.book.History.Task(a.Task)
 	tip := r.now.chain.Links[len(r.now.chain.Links)-1]
-	b := &begun{Attempt: a, made: made{task: r.task(a.Task), unit: r.unit(a.Task), from: tip.Hash, base: tip.Tree, began: r.ground.tools.Now()},
-		base: tip.Tree, head: tip.Head, since: h.Started}
+	b := &begun{Attempt: a, made: made{task: r.taskOf(a.Task), unit: r.unit(a.Task), from: tip.Hash, base: tip.Tree,
+		began: r.ground.tools.Now(), takes: r.machine.Task(a.Task).Takes}, base: tip.Tree, head: tip.Head, since: h.Started,
+		chain: r.now.chain.Clone()}
 	b.with = r.choice(a.Task, a.Account)
 	b.unit.Slot = 0
 	b.ref = store.RefPrefix(r.ID(), a.Task) + strconv.Itoa(b.unit.Attempt)
-	if last := r.lastOf(a.Task); last != nil && last.Ref != "" &&
-		(h.Counted > 0 || len(h.Failure.Clash) > 0 || h.CutShort.Verdict != "") {
-		b.earlier, b.clashed = last.Ref, len(h.Failure.Clash) > 0
+	if ref := r.leftBy(a.Task); ref != "" && (h.Counted > 0 || len(h.Failure.Clash) > 0 || h.CutShort.Verdict != "") {
+		b.earlier, b.clashed = ref, len(h.Failure.Clash) > 0
 	}
 	b.marked = slices.Clone(h.Clashes)
 	b.in = r.input(&b.made, b.with)
 	return b
+}
+
+// leftBy is the ref of the last attempt at a task that left something, "" for none. What took back earlier work left
+// nothing.
+func (r *Run) leftBy(id string) string {
+	for _, a := range slices.Backward(r.book.History.Ended) {
+		if a.Task == id && a.Ref != "" && (a.Before == "" || a.After != a.Before) {
+			return a.Ref
+		}
+	}
+	return ""
 }
 
 // choice is what an account runs a task with.
@@ -139,7 +151,7 @@ func (r *Run) input(m *made, with config.Choice) attempt.Input {
 			Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)},
 		Guard:  &attempt.Guard{Levels: c.Guard, Protect: c.Protect, Yes: r.job.Allowed(id)},
-		Better: c.Require == "verified", Again: m.unit.Attempt == 1 && m.unit.Of > 1, Needs: r.job.Needs(id),
+		Better: c.Require == "verified", Again: r.machine.RepeatsMute(id), Needs: r.job.Needs(id),
 		Base: m.base, Mutants: c.Mutants}
 	if m.task != nil {
 		in.Guard.Allow, in.Prove = m.task.Allow, c.ProveOf(m.task)
@@ -250,16 +262,18 @@ func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 	return out, b.keep(gctx, g, &out)
 }
 
-// ground finds what the agent gets: the trunk, with what an earlier attempt left. clean says that this had clashed, and
-// merges by now.
+// ground finds what the agent gets: the trunk, with what an earlier attempt left, or with the branch's commits that it
+// is to take in. clean says that an earlier attempt had clashed, and merges by now.
 func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
 	b.before = b.base
-	if b.earlier == "" {
-		return false, nil
+	commit := ""
+	if b.earlier != "" {
+		if commit, err = g.repo.RefCommit(b.earlier); err != nil {
+			return false, err
+		}
 	}
-	commit, err := g.repo.RefCommit(b.earlier)
-	if err != nil || commit == "" {
-		return false, err
+	if commit == "" {
+		return false, b.taking(ctx, g)
 	}
 	tree, met, err := g.repo.Merge(ctx, b.from, commit)
 	if err != nil {
@@ -272,19 +286,47 @@ func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
 		b.marked = append(b.marked, c.Path)
 	}
 	b.before = tree
-	_, err = g.repo.Keep(ctx, "refs/descartes/"+g.id+"/start/"+safename.Of(b.Task), tree, []string{b.from, commit},
+	return false, b.keepStart(ctx, g, commit)
+}
+
+// taking merges the branch's commits that the task is to take in, with markers.
+func (b *begun) taking(ctx context.Context, g *ground) error {
+	if b.takes == "" {
+		return nil
+	}
+	m, err := b.chain.TakeIn(ctx, g.repo, b.takes, g.tag, g.id)
+	if err != nil {
+		return gitErr("take in what was committed meanwhile", err)
+	}
+	for _, c := range m.Met {
+		b.marked = append(b.marked, c.Path)
+	}
+	b.before = m.Tree
+	return b.keepStart(ctx, g, b.takes)
+}
+
+// keepStart keeps what the agent starts from, where that is more than the trunk.
+func (b *begun) keepStart(ctx context.Context, g *ground, with string) error {
+	_, err := g.repo.Keep(ctx, "refs/descartes/"+g.id+"/start/"+safename.Of(b.Task), b.before, []string{b.from, with},
 		"descartes: start of attempt "+strconv.Itoa(b.unit.Attempt))
-	return false, err
+	return err
 }
 
 // judge says what an agent's run came to.
 func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
 	res := &b.res
 	out.verdict, out.reason = res.Made(&b.in)
+	mute := out.verdict == verify.Blocked && res.Agent.Blocked == "" && res.Agent.Idle
+	if mute && b.in.Again { // its prompt may never have come to it
+		res.Agent.Question = ""
+		out.verdict, out.reason = res.Made(&b.in)
+	}
 	if b.before != b.base { // it owns what an earlier attempt had left
 		res.Changed = len(res.Work.Changed)
 	}
 	switch r := &res.Agent; {
+	case mute:
+		out.outcome = scheduler.Mute
 	case out.verdict == verify.Cancelled:
 		out.outcome = scheduler.Cancelled
 	case out.verdict == verify.Limited:
@@ -297,8 +339,6 @@ func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
 		out.outcome = scheduler.Crashed
 	case out.verdict == verify.TimedOut:
 		out.outcome = scheduler.TimedOut
-	case out.verdict == verify.Blocked && r.Blocked == "" && r.Idle:
-		out.outcome = scheduler.Mute
 	case out.verdict == verify.Blocked && (r.Question != "" || strings.HasPrefix(out.reason, agent.Asks)):
 		out.outcome = scheduler.Asks
 	case out.verdict == verify.Blocked:
@@ -409,10 +449,12 @@ func (b *begun) keep(ctx context.Context, g *ground, out *ended) error {
 		return fmt.Errorf("encode what an agent left: %w", err)
 	}
 	parents := []string{b.from}
-	if work.Commits != "" && work.Commits != b.from {
-		parents = append(parents, work.Commits)
+	for _, p := range []string{b.takes, work.Commits} {
+		if p != "" && p != b.from {
+			parents = append(parents, p)
+		}
 	}
-	message := g.tools.Redact.Text(k.Message(g.list)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
+	message := g.tools.Redact.Text(k.Message(g.tag)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
 	if b.commit, err = g.repo.Keep(ctx, b.ref, work.After, parents, message); err != nil {
 		return &workspace.GitError{What: "keep the work on task " + b.Task, Err: err}
 	}
@@ -468,7 +510,8 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 	if out.outcome == scheduler.Crashed || out.outcome == scheduler.Nothing || out.outcome == scheduler.Mute ||
 		out.outcome == scheduler.TimedOut && b.res.Changed == 0 {
 		e.Signature = "agent"
-	} else if out.verdict == verify.Failed || out.verdict == verify.TimedOut {
+	} else if out.verdict == verify.Failed || out.verdict == verify.TimedOut || out.outcome == scheduler.GaveUp ||
+		out.outcome == scheduler.Asks {
 		e.Signature = string(out.verdict) + " " + gate.Signature(out.reason)
 	} else if out.outcome == scheduler.Unchanged {
 		e.Signature = "agent"

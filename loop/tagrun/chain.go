@@ -187,8 +187,9 @@ func (t *trunkState) record(ctx context.Context, g *ground, b begins) error {
 			return gitErr("look for the commits of a killed run", err)
 		}
 	}
+	gone := s.chain.Gone()
 	for _, l := range s.chain.Links {
-		if l.Branch == "" || slices.ContainsFunc(b.commit, func(w journal.WaveCommit) bool { return w.Commit == l.Branch }) {
+		if l.Branch == "" || gone[l.Branch] || slices.ContainsFunc(b.commit, func(w journal.WaveCommit) bool { return w.Commit == l.Branch }) {
 			continue
 		}
 		made, err := g.repo.ReadCommit(l.Branch)
@@ -277,8 +278,9 @@ func (s *standing) news(ctx context.Context, g *ground) (n news, err error) {
 
 // commits are the run's own that the branch got, by the chain.
 func (s *standing) commits(g *ground) (list []journal.WaveCommit, err error) {
+	gone := s.chain.Gone()
 	for _, l := range s.chain.Links {
-		if l.Branch == "" || l.Unit != "" {
+		if l.Branch == "" || l.Unit != "" || gone[l.Branch] {
 			continue
 		}
 		made, err := g.repo.ReadCommit(l.Branch)

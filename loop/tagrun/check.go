@@ -141,6 +141,11 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	defer done()
 	e := scheduler.CheckEnded{Purpose: scheduler.OfAttempt, Task: a.Task}
 	g.repo.AwaitGC(gctx)
+	if m.accepts != nil {
+		if why, paths, err := m.take(gctx, g, &now); why != "" || err != nil {
+			return m.unfit(g, why, paths), err
+		}
+	}
 	o, err := mergeOntoTip(gctx, g, &now, m, ahead)
 	if err != nil {
 		return r, gitErr("merge the work on task "+a.Task, err)
@@ -163,7 +168,7 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	if e.Result == scheduler.Cut {
 		return result{event: e}, nil
 	}
-	if m.accepted != "" {
+	if m.accepts != nil {
 		e.Known, e.Result = failing(&res), scheduler.Passed
 		res.Verdict, res.Grade, res.Reason, res.Objection = verify.Verified, verify.Accepted, m.accepted, nil
 	}
@@ -236,7 +241,7 @@ func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m 
 	}
 	in.Base, in.Checks, in.Review = o.base, allowing(a.Known, in.Checks), nil
 	in.Env = append(slices.Clip(in.Env), at.slot.Env()...)
-	in.All = in.All || m.accepted != ""
+	in.All = in.All || m.accepts != nil
 	res.Checks, res.Verify, res.Looks, res.Objection = nil, nil, nil, nil
 	return at.runner.Judge(ctx, w, in, res, v.tell)
 }
@@ -323,7 +328,7 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, fate *
 	case res.Verdict != verify.Verified:
 		k.Output = loop.Output(res)
 	}
-	message := k.Message(g.list)
+	message := k.Message(g.tag)
 	for _, line := range strings.Split(was.Message, "\n") { // what a run that resumes needs of it
 		if strings.HasPrefix(line, keptTrailer) {
 			message += line + "\n"
@@ -357,6 +362,7 @@ func finished(g *ground, m *made, res *attempt.Result) *journal.Event {
 		return e
 	}
 	d.Words, d.Output = loop.Tail(res.Agent.Final, loop.MaxWords), loop.Output(res)
+	d.Question = loop.Tail(res.Agent.Question, loop.MaxWords)
 	if o := res.Objection; o != nil && o.Ask {
 		d.Question = loop.Tail(o.Question(), loop.MaxWords)
 		e.Verdict = journal.Blocked

@@ -121,9 +121,10 @@ type made struct {
 	ref    string         // refs/descartes/<run>/tasks/<id>/<n>
 	commit string         // that it names: its first parent is from, its tree res.Work.After
 
-	began    time.Time // when its agent started
-	accepted string    // a person's word, which its checks cannot refuse; "" for none
-	takes    string    // the branch's commit that it takes in, a parent of its own; "" for none
+	began    time.Time     // when its agent started
+	accepts  *store.Accept // a person's decision, which its checks cannot refuse; nil for none
+	accepted string        // that in words
+	takes    string        // the branch's commit that it takes in, a parent of its own; "" for none
 }
 
 // voice is how an action reports while it is at work, from its own goroutine: tell turns a step of an attempt into

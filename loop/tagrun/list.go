@@ -180,6 +180,14 @@ func (r *Run) task(id string) *tasks.Task {
 	return nil
 }
 
+// taskOf is a task with what its attempts need of it, also one that the run added.
+func (r *Run) taskOf(id string) *tasks.Task {
+	if t := r.task(id); t != nil {
+		return t
+	}
+	return &tasks.Task{ID: id, Title: r.oursTitle(id)}
+}
+
 func (r *Run) title(id string) string {
 	if t := r.task(id); t != nil {
 		return t.Title
@@ -250,7 +258,7 @@ func (r *Run) durations() map[string]time.Duration {
 		}
 		maps.Copy(took, sum)
 	}
-	last, err := r.ground.home.LastOf(r.book.State.Key())
+	last, err := r.ground.home.LastOf(r.ground.tag)
 	if err == nil && last != nil && last.State.ID != r.ID() {
 		// the commands that show that loop report what is wrong with it
 		if h, err := journal.Load(r.ground.home.Events(last.State.ID)); err == nil {

@@ -12,7 +12,6 @@ import (
 	"descartes/agent"
 	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/oneline"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/source"
@@ -152,7 +151,7 @@ func (r *Run) found(ctx context.Context, open *journal.Event, links []trunk.Link
 	parents := slices.DeleteFunc([]string{from, work.Commits}, func(p string) bool { return p == "" })
 	k := source.Kept{Loop: g.id, Task: open.Task, Attempt: open.Attempt, Verdict: string(verify.Cancelled),
 		Reason: journal.Killed}
-	if _, err := g.repo.Keep(ctx, ref, work.After, slices.Compact(parents), g.tools.Redact.Text(k.Message(g.list))); err != nil {
+	if _, err := g.repo.Keep(ctx, ref, work.After, slices.Compact(parents), g.tools.Redact.Text(k.Message(g.tag))); err != nil {
 		return nil, gitErr("keep the work on task "+open.Task, err)
 	}
 	f.ref, f.tree = ref, string(work.After)
@@ -244,6 +243,9 @@ func (r *Run) resumed(rest remains) error {
 	if r.now = now; err != nil {
 		return r.trouble(err)
 	}
+	if err := r.acceptsUsed(r.inTrunk()...); err != nil {
+		return err
+	}
 	return r.takeAnswers()
 }
 
@@ -253,22 +255,18 @@ func (r *Run) madeOf(id string) (*made, error) {
 		return m, nil
 	}
 	t := r.machine.Task(id)
-	m := &made{task: r.task(id), unit: r.unit(id)}
-	if m.task == nil {
-		m.task = &tasks.Task{ID: id, Title: r.oursTitle(id)}
-	}
-	m.takes = t.Takes
-	loopID, number := r.ID(), t.Number
 	if a := store.Accepted(r.job.Answers, id); t.Accepted && a != nil {
-		loopID, number = a.Loop, a.Attempt
-		m.accepted = strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
+		r.made[id] = r.acceptedOf(id, a)
+		return r.made[id], nil
 	}
-	if f := r.book.History.Task(id).Failure; loopID == r.ID() && len(f.Clash) > 0 &&
+	m := &made{task: r.taskOf(id), unit: r.unit(id), takes: t.Takes}
+	number := t.Number
+	if f := r.book.History.Task(id).Failure; len(f.Clash) > 0 &&
 		r.book.History.Attempt(journal.Key{Task: id, Number: number}) == nil {
 		number = f.Attempt // no agent ran: it merges by now
 	}
 	m.unit.Attempt = number
-	m.ref = store.RefPrefix(loopID, id) + strconv.Itoa(number)
+	m.ref = store.RefPrefix(r.ID(), id) + strconv.Itoa(number)
 	commit, err := r.ground.repo.RefCommit(m.ref)
 	if err == nil && commit == "" {
 		err = &gitops.RefusedError{Reason: m.ref + ", which keeps the work on task " + id + ", is gone",
@@ -301,13 +299,13 @@ func (r *Run) madeOf(id string) (*made, error) {
 	m.in = r.input(m, with)
 	w := &m.res.Work
 	w.Before, w.Seen, w.After = m.base, was.Tree, was.Tree
-	if n := len(was.Parents); n > 1 {
+	if n := len(was.Parents); n > 1 && was.Parents[n-1] != m.takes {
 		w.Commits = was.Parents[n-1]
 	}
 	if w.Changed, err = r.ground.repo.Changed(r.asks.Now, m.base, was.Tree); err != nil {
 		return nil, gitErr("take the work on task "+id, err)
 	}
-	if m.res.Changed = len(w.Changed); m.res.Agent.End == "" || m.accepted != "" {
+	if m.res.Changed = len(w.Changed); m.res.Agent.End == "" {
 		m.res.Agent = agent.Result{End: agent.Finished, Complete: true}
 	}
 	r.made[id] = m
@@ -318,7 +316,7 @@ func (r *Run) madeOf(id string) (*made, error) {
 func (r *Run) text(b *begun) (specbuild.Spec, error) {
 	q := source.NextAttempt(r.book.History, b.Task)
 	q.Attempt, q.Of = b.unit.Attempt, b.unit.Of
-	q.AddEarlier(r.kept, r.ground.list, r.ID())
+	q.AddEarlier(r.kept, r.ground.tag, r.ID())
 	if r.task(b.Task) == nil {
 		return r.oursText(b), nil
 	}
@@ -379,47 +377,4 @@ func (r *Run) oursText(b *begun) specbuild.Spec {
 	s := specbuild.Spec{Text: text.String()}
 	s.Tokens = specbuild.Tokens(s.Text)
 	return s
-}
-
-// takeAnswers opens blocked tasks again that a person answered about, and takes work that he accepted.
-func (r *Run) takeAnswers() error {
-	blocked := false
-	for _, t := range r.machine.Tasks {
-		blocked = blocked || t.Stage == scheduler.Blocked
-	}
-	if !blocked {
-		return nil
-	}
-	answers, err := r.ground.home.Answers(r.book.State.Key())
-	if err != nil {
-		return r.warnOnce(err.Error())
-	}
-	r.job.Answers = answers
-	var ids []string
-	for _, t := range r.machine.Tasks {
-		if t.Stage != scheduler.Blocked {
-			continue
-		}
-		if e := r.book.History.Task(t.ID).Blocked; e != nil && r.job.Answered(t.ID, e.TS) {
-			ids = append(ids, t.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	if err := r.book.Write(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered,
-		Tasks: ids}); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		q := scheduler.Requested{Request: scheduler.Retry, Task: id}
-		if a := store.Accepted(answers, id); a != nil && r.ground.repo != nil {
-			q.Request = scheduler.Accept
-			delete(r.made, id)
-		}
-		if err := r.happened(q); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"descartes/loop/requests"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/workspace"
 	"descartes/scheduler"
 )
 
@@ -63,6 +64,7 @@ type told struct {
 	resumes bool                 // the run went on before
 	moved   int                  // how often in a row the branch was another one when it was to get a commit
 	saved   int64                // up to which event the list is complete
+	said    workspace.Look       // what people answered
 }
 
 // report is what an action says while it goes on. It is written before that.

@@ -264,9 +264,17 @@ func TestTrunk(t *testing.T) {
 		"a person's word": {func(y *yard) any {
 			y.passes = func(map[string]string) bool { return false }
 			m := y.attempt("1", "a", "1")
-			m.accepted = "accepted by a person"
+			m.accepts, m.accepted = &store.Accept{Loop: "r", Attempt: 1}, "accepted by a person"
+			m.unit.Attempt, m.ref = 2, store.RefPrefix("r", "1")+"2"
 			return fmt.Sprintln(y.check(m).Result, y.ran)
 		}, "passed 1", "", "1 | begin; | f=0"},
+		"accepted work that clashes": {func(y *yard) any {
+			m := y.attempt("2", "f", "2\n")
+			good(y, "1", "f", "1\n")
+			m.accepts, m.unit.Attempt, m.ref = &store.Accept{Loop: "r", Attempt: 1}, 2, store.RefPrefix("r", "2")+"2"
+			e := y.check(m)
+			return fmt.Sprintln(e.Result, e.Paths)
+		}, "clashed [f]", "", "1 | begin; | f=0"},
 		"a change of the attempt's files by the merge": {func(y *yard) any {
 			good(y, "0", "f", "0\n1\n2\n3\n4\n5\n6\n7\n")
 			m := y.attempt("2", "f", "0\n1\n2\n3\n4\n5\n6\nseven\n")

@@ -44,6 +44,7 @@ type Link struct {
 	Has     []string // units that the branch has by it
 	Brought string   // its second parent
 	Out     []string // units that left with it
+	Back    string   // the branch's commit, where that went back too
 	// what agents see as HEAD: the branch's commit where that has the same tree; "" in an empty project
 	Head string
 }
@@ -138,7 +139,7 @@ func (c *Chain) follow(list []gitops.ChainLink) {
 			one.Out = l.Trailers[chainUnit]
 			c.leave(one.Out)
 			if on := l.Trailers[chainBranch]; len(on) > 0 {
-				c.On = on[0]
+				one.Back, c.On = on[0], on[0]
 			}
 		}
 		c.Links, c.Tip, c.Tree = append(c.Links, one), l.Hash, l.Tree
@@ -217,6 +218,24 @@ func (c *Chain) At(tree gitops.Tree) Link {
 		}
 	}
 	return c.Links[len(c.Links)-1]
+}
+
+// Gone are the commits that the branch had, and that went back with it when a person rewound.
+func (c *Chain) Gone() map[string]bool {
+	gone := map[string]bool{}
+	for i, l := range c.Links {
+		if l.Back == "" {
+			continue
+		}
+		for _, was := range slices.Backward(c.Links[:i]) {
+			if was.Branch == l.Back || was.Hash == l.Back {
+				break
+			}
+			gone[was.Branch] = true
+		}
+	}
+	delete(gone, "")
+	return gone
 }
 
 // Since are the units that came in after a commit of the chain.
