@@ -16,6 +16,12 @@ type Stops struct {
 	Trouble  Trouble
 }
 
+// met notes what cannot be done. What is not tried again for one reason is not for another.
+func (s *Stops) met(t Trouble) {
+	t.Checks, t.Commits = t.Checks || s.Trouble.Checks, t.Commits || s.Trouble.Commits
+	s.Trouble, s.Now = t, s.Now || t.Checks
+}
+
 // noChecks: a run that is stopped or out of time starts none that is not an attempt's.
 func (s *Stops) noChecks(now time.Time, l *Limits) bool {
 	return s.Paused || s.Stopped || len(s.Lost) > 0 || s.Trouble.Code > 0 || l.IsLate(now)
@@ -106,7 +112,7 @@ func (r *Run) end(s *survey) End {
 		return End{Why: t.Why, Code: t.Code}
 	}
 	halt := ""
-	if i := slices.IndexFunc(resumable, func(x string) bool { return left && why[x] }); i >= 0 {
+	if i := slices.IndexFunc(resumable, func(x string) bool { return why[x] }); i >= 0 {
 		halt = resumable[i]
 	}
 	for _, c := range codes {

@@ -3,25 +3,27 @@ package scheduler
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
 // survey is what is derived once for each Next, in one pass over the graph.
 type survey struct {
 	now      time.Time
-	never    []bool    // it needs what there is not, or itself
-	held     []bool    // behind what no longer comes
-	rank     []int     // its own, or of one that waits for it
-	hours    []float64 // of work behind it, itself included
-	open     int       // the first wave of which something more comes to the trunk
-	going    int       // the first that the branch does not have yet
-	underWay int       // made, checking, reviewing
-	paths    map[string]bool
-	trees    int          // for checks
-	taking   *Task        // that takes in commits which clash, while it is open
-	takeDue  bool         // the branch has commits that are to be taken in first
-	untried  map[int]bool // waves with tasks that had no attempt
-	halts    []string     // why no agent starts
+	never    []bool          // it needs what there is not, or itself
+	held     []bool          // behind what no longer comes
+	rank     []int           // its own, or of one that waits for it
+	hours    []float64       // of work behind it, itself included
+	open     int             // the first wave of which something more comes to the trunk
+	going    int             // the first that the branch does not have yet
+	underWay int             // made, checking, reviewing
+	paths    map[string]bool // at which those under way clashed
+	scoped   []*Task         // under way, that say which files they change
+	trees    int             // for checks
+	taking   *Task           // that takes in commits which clash, while it is open
+	takeDue  bool            // the branch has commits that are to be taken in first
+	untried  map[int]bool    // waves with tasks that had no attempt
+	halts    []string        // why no agent starts
 }
 
 func (r *Run) survey(now time.Time) *survey {
@@ -64,7 +66,7 @@ func (r *Run) survey(now time.Time) *survey {
 			s.taking = t
 		}
 		if t.isAtWork() {
-			s.occupy(t, r.Settings.RespectScope)
+			s.occupy(t)
 			if t.Stage != Running {
 				s.underWay++
 			}
@@ -82,15 +84,15 @@ func (r *Run) survey(now time.Time) *survey {
 }
 
 // occupy: what clashed at a path with one of these would clash again.
-func (s *survey) occupy(t *Task, scope bool) {
-	if s.paths == nil {
-		s.paths = map[string]bool{}
-	}
+func (s *survey) occupy(t *Task) {
 	for _, p := range t.Clashes {
-		s.paths["clash "+p] = true
+		if s.paths == nil {
+			s.paths = map[string]bool{}
+		}
+		s.paths[p] = true
 	}
-	for _, p := range t.Scope {
-		s.paths["scope "+p] = scope
+	if len(t.Scope) > 0 {
+		s.scoped = append(s.scoped, t)
 	}
 }
 
@@ -202,7 +204,7 @@ func (r *Run) attempts(s *survey) (todo []Action) {
 		if purpose == Work {
 			started++
 		}
-		s.occupy(t, r.Settings.RespectScope)
+		s.occupy(t)
 		todo = append(todo, Attempt{t.ID, free[i].Number, account, purpose})
 		if free = slices.Delete(free, i, i+1); len(free) == 0 {
 			break
@@ -288,8 +290,34 @@ func (r *Run) isInStep(t *Task) bool {
 
 // meetsAtPath reports whether what is under way keeps a task from starting, by its paths.
 func (r *Run) meetsAtPath(t *Task, s *survey) bool {
-	return slices.ContainsFunc(t.Clashes, func(p string) bool { return s.paths["clash "+p] }) ||
-		r.Settings.RespectScope && slices.ContainsFunc(t.Scope, func(p string) bool { return s.paths["scope "+p] })
+	if slices.ContainsFunc(t.Clashes, func(p string) bool { return s.paths[p] }) {
+		return true
+	}
+	with, _ := r.meetsInScope(t, s)
+	return with != nil
+}
+
+// meetsInScope is a task under way that may change the same files, and where, if that is to be heeded; nil for none.
+func (r *Run) meetsInScope(t *Task, s *survey) (with *Task, where []string) {
+	if r.Settings.RespectScope && len(t.Scope) > 0 {
+		for _, o := range s.scoped {
+			if where = meeting(t.Scope, o.Scope); len(where) > 0 {
+				return o, where
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Waits says which tasks could start but for those under way that may change the same files.
+func (r *Run) Waits(now time.Time) (list []Wait) {
+	s := r.survey(now)
+	for _, t := range r.Tasks {
+		if with, where := r.meetsInScope(t, s); with != nil && len(s.halts) == 0 && r.isReady(t, s) {
+			list = append(list, Wait{Task: t.ID, Reason: WaitScope, On: []string{with.ID}, Path: strings.Join(where, ", ")})
+		}
+	}
+	return list
 }
 
 // compare puts what ends something before what starts something, and what is urgent before what is not.

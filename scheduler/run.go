@@ -154,8 +154,7 @@ func (r *Run) Apply(e Event) {
 	case Pushed:
 		r.Stops.Unpushed = e.Result != Passed
 	case Trouble:
-		e.Commits = e.Commits || r.Stops.Trouble.Commits
-		r.Stops.Trouble, r.Stops.Now = e, r.Stops.Now || e.Checks
+		r.Stops.met(e)
 	case Requested:
 		r.requested(e)
 	case Rewound:
@@ -175,7 +174,7 @@ func (r *Run) requested(e Requested) {
 	case Pause, PauseNow:
 		r.Stops.Paused, r.Stops.Now = true, r.Stops.Now || e.Request == PauseNow
 	case Go:
-		r.Stops.Paused, r.Stops.Now = false, r.Stops.Now && r.Stops.Stopped
+		r.Stops.Paused, r.Stops.Now = false, r.Stops.Now && (r.Stops.Stopped || r.Stops.Trouble.Checks)
 	case Stop:
 		r.Stops.Stopped = true
 	case StopNow, Term:
@@ -183,7 +182,9 @@ func (r *Run) requested(e Requested) {
 		r.Stops.Term = r.Stops.Term || e.Request == Term
 	case Retry:
 		if t.Stage == Blocked {
-			t.reopen()
+			if t.reopen(); t.Word == Stuck { // which is older
+				t.Word = ""
+			}
 			r.move(t, Pending, -1)
 		}
 	case Accept: // a person's word instead of the checks'; it needs a commit
@@ -254,7 +255,7 @@ func (r *Run) resumed(e Resumed) {
 		}
 	}
 	for _, t := range r.Tasks {
-		t.Facts.Listed = listed[t.ID]
+		t.Facts.Listed = listed[t.ID] || t.isStuck() && place[t.ID] == 0
 		in := place[t.ID]
 		switch {
 		case in > 0 && in <= r.Trunk.In:

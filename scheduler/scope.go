@@ -20,12 +20,12 @@ func (g *Graph) scopes() scopes {
 	return out
 }
 
-// meet returns where two tasks may change the same files: the paths and patterns of the first that share a file with
+// meeting returns where two scopes may have the same files: the paths and patterns of the first that share a file with
 // one of the second, the longer name of the two, each once.
-func (s scopes) meet(a, b string) []string {
+func meeting(a, b []string) []string {
 	var where []string
-	for _, x := range s[a] {
-		for _, y := range s[b] {
+	for _, x := range a {
+		for _, y := range b {
 			long := x
 			if len(y) > len(x) {
 				long = y
@@ -37,6 +37,9 @@ func (s scopes) meet(a, b string) []string {
 	}
 	return where
 }
+
+// meet returns where two tasks may change the same files.
+func (s scopes) meet(a, b string) []string { return meeting(s[a], s[b]) }
 
 // meets returns the first of the running tasks that a task meets, and where.
 func (s scopes) meets(task string, running []string) (with, where string) {

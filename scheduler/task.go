@@ -124,6 +124,9 @@ func (t *Task) isAtWork() bool {
 	return t.Stage == Running || t.Stage == Made || t.Stage == Checking || t.Stage == Reviewing
 }
 
+// isStuck reports whether it is blocked by what the list said before this run came to it.
+func (t *Task) isStuck() bool { return t.Stage == Blocked && t.Word == Stuck && t.Number == 0 }
+
 // isFinal reports whether nothing more comes of it by itself, as far as the trunk goes.
 func (t *Task) isFinal() bool { return t.Stage == Merged || t.isOver() }
 
@@ -177,7 +180,7 @@ func (r *Run) applyWord(t *Task) {
 		t.ByHand, r.renumber = false, true
 		r.move(t, Aside, -1)
 	case word == Stuck && t.Stage == Pending && t.Number == 0:
-		t.Facts.Listed = true
+		t.Facts.Listed = true // where the word stands
 		r.move(t, Blocked, -1)
 	case (word == "" || word == Stuck) && (t.Stage == Aside || t.Stage == Done):
 		t.reopen()

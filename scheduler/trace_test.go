@@ -129,7 +129,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 			return []string{"! no check of it is at work"}, true
 		}
 		tr.apply(CheckEnded{Purpose: p, Task: a.Plain[0], Result: Result(a.Plain[1]), Signature: a.Value("by"),
-			Paths: a.List("paths"), Changed: a.Has("changed"), Known: a.List("known")})
+			Paths: a.List("paths"), Changed: a.Has("changed"), Known: a.List("known"), Ask: a.Has("asks")})
 	case "wave":
 		e := WaveCheckEnded{Wave: a.Number("n", 1), Tip: a.Number("tip", 0), Result: Passed, Failed: a.List("failed")}
 		if len(e.Failed) > 0 {
@@ -170,8 +170,21 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		}
 	case "pushed":
 		tr.apply(Pushed{Result(a.Plain[0])})
-	case "trouble":
-		tr.apply(Trouble{Why: strings.Join(a.Plain, " "), Code: a.Number("code", 1)})
+	case "moves": // somebody commits so often, each time before a commit of ours
+		for range a.Number("times", 1) {
+			tr.apply(Committed{Wave: a.Number("n", 1), Tip: a.Number("tip", 0), Result: Moved})
+			tr.apply(BranchMoved{Commits: []string{fmt.Sprint("u", len(tr.run.Trunk.Branch)+1)}})
+			out := tr.drain()
+			if tr.run.Ended != "" {
+				return out, true
+			}
+			tr.apply(TakeInEnded{Commit: tr.run.Trunk.Branch[len(tr.run.Trunk.Branch)-1], Result: Passed})
+			tr.drain()
+		}
+	case "trouble": // no-checks, no-commits: what it came of
+		no := func(s string) bool { return strings.HasPrefix(s, "no-") }
+		tr.apply(Trouble{Why: strings.Join(slices.DeleteFunc(slices.Clone(a.Plain), no), " "), Code: a.Number("code", 1),
+			Checks: a.Has("no-checks"), Commits: a.Has("no-commits")})
 	case "rewound": // a person takes the trunk back to these
 		var chain []Entry
 		for _, id := range a.List("to") {

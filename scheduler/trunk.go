@@ -17,7 +17,11 @@ type Trunk struct {
 	Refused int      // so many were tried: they clash, or are red with ours
 	Aside   bool     // the run's branch is descartes/<tag>, from its first commit there on
 	Lost    []string // tasks whose commits the branch no longer has
+	Moved   int      // how often in a row it was another one when it was to get a commit
 }
+
+// maxMoved is how often in a row a commit may meet a branch that others have moved: so it never gets one.
+const maxMoved = 50
 
 // trunkResumed takes git's word for the trunk. kept is how many entries it still has of those that the journal knew.
 func (r *Run) trunkResumed(e Resumed) (kept int, isCut bool) {
@@ -155,7 +159,12 @@ func (r *Run) commitStarted() {
 
 func (r *Run) committed(e Committed) {
 	k := &r.Trunk
-	if k.Busy = ""; e.Result != Passed {
+	if k.Busy = ""; e.Result != Moved {
+		k.Moved = 0
+	} else if k.Moved++; k.Moved > maxMoved {
+		r.Stops.met(Trouble{Why: "moves", Code: 5, Checks: true, Commits: true})
+	}
+	if e.Result != Passed {
 		if e.Result == Failed { // what the checks passed and the branch's own commits are red together: they look at both
 			for name, n := range k.Passed {
 				k.Passed[name] = min(n, k.In)

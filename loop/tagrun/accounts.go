@@ -8,7 +8,9 @@ import (
 
 	"descartes/agent"
 	"descartes/config"
+	"descartes/internal/oneline"
 	"descartes/loop/accounts"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/scheduler"
 )
@@ -89,9 +91,20 @@ func (r *Run) takesOver(a scheduler.Attempt) error {
 	return r.book.Write(&journal.Event{Type: journal.Warning, Unit: r.unit(a.Task), Message: text})
 }
 
-// tellWaits tells people that tasks wait for an account: it has no quota, or rests.
+// tellWaits tells people that tasks wait: for one that may change the same files, or for an account, which has no quota
+// or rests.
 func (r *Run) tellWaits() error {
 	now := r.ground.tools.Now()
+	for _, w := range r.machine.Waits(now) {
+		if text := oneline.Text(w.String()); !r.told.once[w.Task+" "+text] {
+			r.told.once[w.Task+" "+text] = true
+			u := r.unit(w.Task)
+			u.Attempt, u.Of = 0, 0
+			if err := r.book.Write(book.Warning(u, text)); err != nil {
+				return err
+			}
+		}
+	}
 	if r.machine.Wakes(now).IsZero() {
 		return nil
 	}

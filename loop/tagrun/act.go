@@ -49,6 +49,11 @@ func (r *Run) acted(res *result) error {
 			return errors.Join(r.happened(res.event, res.lines...), r.happened(scheduler.Trouble{Why: "baseline", Code: 2}))
 		}
 	}
+	if e, ok := res.event.(scheduler.CheckEnded); ok && e.Result == scheduler.Failed && r.made[e.Task] != nil {
+		for _, line := range res.lines { // what its agent was refused may be why
+			line.Detail.Denied = r.denied(r.made[e.Task])
+		}
+	}
 	if err := r.happened(res.event, res.lines...); err != nil {
 		return err
 	}
@@ -62,21 +67,12 @@ func (r *Run) acted(res *result) error {
 			return r.acceptsUsed(e.Task)
 		}
 	case scheduler.Committed:
-		if e.Result != scheduler.Moved {
-			r.told.moved = 0
-		}
 		if e.Result == scheduler.Passed {
 			return r.list.write()
-		}
-		if r.told.moved++; e.Result == scheduler.Moved && r.told.moved > mostMoves {
-			return r.happened(scheduler.Trouble{Why: "git", Code: 5, Commits: true, Checks: true})
 		}
 	}
 	return nil
 }
-
-// mostMoves is how often in a row a commit may meet a branch that others have moved.
-const mostMoves = 50
 
 // broke takes an error that left an action without a result: e says that it was cut short. What git refused, and a full
 // disk, end the run.

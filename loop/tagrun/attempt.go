@@ -62,6 +62,7 @@ type begun struct {
 	since   time.Time
 	before  gitops.Tree // base with what an earlier attempt left
 	marked  []string    // paths in which an agent was to resolve conflicts
+	ours    bool        // the run added the task
 	denied  []string
 	stat    string // of what a failed one changed
 }
@@ -107,7 +108,7 @@ func (r *Run) beginning(a scheduler.Attempt) *begun {
 	tip := r.now.chain.Links[len(r.now.chain.Links)-1]
 	b := &begun{Attempt: a, made: made{task: r.taskOf(a.Task), unit: r.unit(a.Task), from: tip.Hash, base: tip.Tree,
 		began: r.ground.tools.Now(), takes: r.machine.Task(a.Task).Takes}, base: tip.Tree, head: tip.Head, since: h.Started,
-		chain: r.now.chain.Clone()}
+		chain: r.now.chain.Clone(), ours: r.task(a.Task) == nil}
 	b.with = r.choice(a.Task, a.Account)
 	b.unit.Slot = 0
 	b.ref = store.RefPrefix(r.ID(), a.Task) + strconv.Itoa(b.unit.Attempt)
@@ -234,10 +235,8 @@ func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 		}
 		return out, err
 	}
-	for _, note := range g.pool.Notes() {
-		if err := v.note(note); err != nil {
-			return out, err
-		}
+	if err := v.noteRun(g.pool.Notes()...); err != nil { // of all slots
+		return out, err
 	}
 	if err := announce(stand); err != nil {
 		return out, err
@@ -516,7 +515,7 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 	} else if out.outcome == scheduler.Unchanged {
 		e.Signature = "agent"
 	}
-	b.denied = r.ground.tools.Denied(r.ground.config, r.ground.root, r.job.File, b.in.Log)
+	b.denied = r.denied(&b.made)
 	end := r.endLine(b, &out, until)
 	lines = append(lines, end)
 	if note := r.ground.tools.Withheld.Missed(r.told.once, b.res.Agent, nil); note != "" {
@@ -525,6 +524,11 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 		}
 	}
 	return errors.Join(r.happened(e, lines...), r.diskTrouble())
+}
+
+// denied is what the sandbox refused the agent of an attempt.
+func (r *Run) denied(m *made) []string {
+	return r.ground.tools.Denied(r.ground.config, r.ground.root, r.job.File, m.in.Log)
 }
 
 // diskTrouble lets a run end whose disk is full.
@@ -543,7 +547,9 @@ func (r *Run) endLine(b *begun, out *ended, until *time.Time) *journal.Event {
 	if res.Work.TookBack != "" {
 		e.Tree = string(b.before)
 	}
-	if out.outcome == scheduler.Unchanged && b.Purpose == scheduler.Work {
+	if out.outcome == scheduler.Unchanged && b.ours {
+		e.Verdict, e.Reason = journal.Failed, "it changed nothing, and what it is to mend shows that something is left to do"
+	} else if out.outcome == scheduler.Unchanged && b.Purpose == scheduler.Work {
 		e.Verdict, e.Reason = journal.Unchanged, "it changed nothing and says that it is done: a second agent looks"
 	} else if out.outcome == scheduler.Unchanged {
 		e.Verdict, e.Reason = journal.Failed, "it changed nothing, and names nothing that shows that nothing had to be done"

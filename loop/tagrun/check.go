@@ -226,12 +226,9 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m *made, o onTip, at *tree,
 	v voice) (attempt.Result, error) {
 	gctx := context.WithoutCancel(ctx)
-	if err := at.open(gctx, g, v); err != nil {
-		return m.res, err
-	}
 	start := workspace.Start{Base: o.base, Before: o.tree, At: headOf(now), Whole: true, Since: m.began,
-		Aside: strings.TrimSuffix(m.in.Log, ".log")}
-	if _, err := at.slot.Prepare(gctx, start); err != nil {
+		Tips: now.chain.Tips(), Aside: strings.TrimSuffix(m.in.Log, ".log")}
+	if err := at.prepare(gctx, g, v, start); err != nil {
 		return m.res, err
 	}
 	w, in, res := mergedWork{at.slot, m.res.Work}, m.in, m.res
@@ -322,6 +319,7 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, fate *
 		Reason: res.Reason, Same: m.res.Work.After == m.base && m.res.Work.Commits == ""}
 	switch {
 	case fate != nil:
+		k.Verdict = source.Made
 		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
 	case res.Grade == verify.Accepted:
 		k.Verdict = string(verify.Accepted)
@@ -397,7 +395,8 @@ type exam struct {
 	at     *tree
 	base   gitops.Tree // what HEAD has
 	tree   gitops.Tree // that is checked
-	head   string      // the commit that it sees as HEAD
+	tips   []gitops.Tree
+	head   string // the commit that it sees as HEAD
 	when   verify.When
 	label  string
 	log    string
@@ -408,14 +407,8 @@ type exam struct {
 
 // prepare checks the tree out.
 func (x *exam) prepare(ctx context.Context, g *ground, v voice) error {
-	if err := x.at.open(ctx, g, v); err != nil {
-		return err
-	}
-	_, err := x.at.slot.Prepare(ctx, workspace.Start{Base: x.base, Before: x.tree, At: x.head})
-	for _, note := range g.pool.Notes() {
-		err = errors.Join(err, v.note(note))
-	}
-	return err
+	err := x.at.prepare(ctx, g, v, workspace.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips})
+	return errors.Join(err, v.noteRun(g.pool.Notes()...))
 }
 
 func (x *exam) request(g *ground) verify.Request {
@@ -503,7 +496,7 @@ func failed(list []attempt.Ran) (names []string, first *verify.Result, cut bool)
 func checkTip(ctx context.Context, g *ground, now standing, a scheduler.Check, checks []attempt.Command, at *tree,
 	v voice) (r result, err error) {
 	e := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Passed}
-	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, head: headOf(&now), label: "baseline",
+	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, tips: now.chain.Tips(), head: headOf(&now), label: "baseline",
 		log: g.home.NamedLog(g.id, "baseline"), before: true}
 	setting := cmp.Or(g.config.Baseline, config.BaselineRequire)
 	decides, unproven := false, false

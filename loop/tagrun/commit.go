@@ -189,14 +189,11 @@ func makeCommit(ctx context.Context, g *ground, at *tree, v voice, w gitops.Wave
 	repo := g.repo
 	if repo.ByGit() != "" {
 		gctx := context.WithoutCancel(ctx)
-		if err := at.open(gctx, g, v); err != nil {
-			return "", c, err
-		}
 		base, err := repo.CommitTree(w.On)
 		if err != nil {
 			return "", c, err
 		}
-		if _, err := at.slot.Prepare(gctx, workspace.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
+		if err := at.prepare(gctx, g, v, workspace.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
 			return "", c, err
 		}
 		repo = at.slot.Repo()

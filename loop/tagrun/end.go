@@ -93,6 +93,10 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 		return loop.Outcome{Ending: journal.Paused, Message: r.ends.err.Error()}
 	case "git":
 		return r.gitRefuses()
+	case "moves":
+		return loop.Outcome{Ending: journal.GitRefused, Message: fmt.Sprintf("%s gets commits faster than the run can take "+
+			"them in: %d times in a row it was another one when it was to get the run's", trunk.ShortRef(r.now.branch),
+			r.machine.Trunk.Moved)}
 	case "disk":
 		return loop.Outcome{Ending: journal.DiskFull, Message: cmp.Or(r.ends.full, "the disk is full: "+errText(r.ends.err))}
 	case "step":

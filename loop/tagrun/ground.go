@@ -11,6 +11,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
@@ -76,12 +77,9 @@ type tree struct {
 	busy     bool // set and read by the goroutine that decides
 }
 
-// open takes its slot.
-func (t *tree) open(ctx context.Context, g *ground, v voice) error {
-	if t.seats != nil {
-		return nil
-	}
-	if !t.ordinary {
+// prepare checks a tree out in its slot, which is taken where it has none yet.
+func (t *tree) prepare(ctx context.Context, g *ground, v voice, start workspace.Start) error {
+	if t.seats == nil && !t.ordinary {
 		slot, err := g.pool.TakeCheck(ctx)
 		if err != nil {
 			return err
@@ -90,7 +88,7 @@ func (t *tree) open(ctx context.Context, g *ground, v voice) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.slot.Prepare(ctx, workspace.Start{})
+		_, err = s.slot.Prepare(ctx, start)
 		why := workspace.LeadsBack(err)
 		if why == "" {
 			t.seats = s
@@ -102,11 +100,16 @@ func (t *tree) open(ctx context.Context, g *ground, v voice) error {
 			return err
 		}
 	}
-	slot, err := g.pool.Take(ctx, 0)
-	if err != nil {
-		return err
+	if t.seats == nil {
+		slot, err := g.pool.Take(ctx, 0)
+		if err != nil {
+			return err
+		}
+		if t.seats, err = g.seat(slot); err != nil {
+			return err
+		}
 	}
-	t.seats, err = g.seat(slot)
+	_, err := t.slot.Prepare(ctx, start)
 	return err
 }
 
@@ -140,6 +143,16 @@ func (v voice) note(lines ...string) error {
 		return nil
 	}
 	return v.tell(&attempt.Step{Moment: attempt.Noted, Lines: lines})
+}
+
+// noteRun tells people something that is about no task.
+func (v voice) noteRun(lines ...string) error {
+	for _, line := range lines {
+		if err := v.write(book.Warning(journal.Unit{}, line)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // result is what came of an action. The lines are written together, the event on the last of them (on a line of its own

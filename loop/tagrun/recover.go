@@ -33,11 +33,12 @@ type remains struct {
 
 // found is an attempt that a killed run left open.
 type found struct {
-	open *journal.Event
-	left *left  // what its agent left; nil: it was killed
-	ref  string // that keeps what its slot held, or ""
-	tree string
-	note string
+	open    *journal.Event
+	left    *left  // what its agent left; nil: it was killed
+	ref     string // that keeps what its slot held, or ""
+	tree    string
+	changed int // how many files that changes
+	note    string
 }
 
 // resume looks at what is left of an earlier run, and applies Resumed: the first event of every run.
@@ -148,13 +149,19 @@ func (r *Run) found(ctx context.Context, open *journal.Event, links []trunk.Link
 			from = l.Hash
 		}
 	}
-	parents := slices.DeleteFunc([]string{from, work.Commits}, func(p string) bool { return p == "" })
+	parents := slices.DeleteFunc([]string{from, r.machine.Task(open.Task).Takes, work.Commits},
+		func(p string) bool { return p == "" })
 	k := source.Kept{Loop: g.id, Task: open.Task, Attempt: open.Attempt, Verdict: string(verify.Cancelled),
 		Reason: journal.Killed}
 	if _, err := g.repo.Keep(ctx, ref, work.After, slices.Compact(parents), g.tools.Redact.Text(k.Message(g.tag))); err != nil {
 		return nil, gitErr("keep the work on task "+open.Task, err)
 	}
 	f.ref, f.tree = ref, string(work.After)
+	changes, err := g.repo.Changed(ctx, gitops.Tree(cmp.Or(open.Base, open.Tree)), work.After)
+	if err != nil {
+		return nil, gitErr("look at what a killed run left", err)
+	}
+	f.changed = len(changes)
 	return f, nil
 }
 
@@ -219,8 +226,9 @@ func (r *Run) resumed(rest remains) error {
 		}
 		lines = append(lines, &journal.Event{Type: journal.AttemptFinished, Unit: f.open.Unit,
 			Verdict: journal.Cancelled, Reason: journal.Killed, Ref: f.ref, Tree: f.tree,
-			Detail: &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{
-				Log: r.book.Relative(r.ground.home.Log(r.ID(), f.open.Task, f.open.Attempt))}}})
+			Detail: &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)},
+				Files: journal.Files{Changed: f.changed}, Client: journal.Client{
+					Log: r.book.Relative(r.ground.home.Log(r.ID(), f.open.Task, f.open.Attempt))}}})
 	}
 	// the first line carries the event: a run that is folded again begins with it
 	if err := r.happenedOn(0, e, lines...); err != nil {

@@ -121,7 +121,9 @@ func (r *Run) reviewed(m *made, j *judgement, by config.Choice, err error) error
 	}
 	if j.outcome == scheduler.Rejected {
 		m.res = j.res
-		return r.happened(e, finished(&r.ground, m, &j.res))
+		line := finished(&r.ground, m, &j.res)
+		line.Detail.Denied = r.denied(m)
+		return r.happened(e, line)
 	}
 	if j.outcome == scheduler.Approved {
 		m.res.Looks = j.res.Looks

@@ -62,7 +62,6 @@ type told struct {
 	wave    int                  // the last whose start was said
 	others  bool                 // other checks decide than in the run before
 	resumes bool                 // the run went on before
-	moved   int                  // how often in a row the branch was another one when it was to get a commit
 	saved   int64                // up to which event the list is complete
 	said    workspace.Look       // what people answered
 }

@@ -49,6 +49,16 @@ type Link struct {
 	Head string
 }
 
+// Tips are the trees of the last work that came in, and of what stands on it: commits of the branch, with the list.
+func (c *Chain) Tips() (trees []gitops.Tree) {
+	for _, l := range slices.Backward(c.Links) {
+		if trees = append(trees, l.Tree); l.Kind == kindUnit {
+			break
+		}
+	}
+	return trees
+}
+
 // history is what the chain needs of a repository.
 type history interface {
 	CommitTree(commit string) (gitops.Tree, error)

@@ -79,8 +79,9 @@ func (s *Slot) layer(ctx context.Context) error {
 	}
 	var up, warm layer
 	_, _ = readJSON(s.in("up.json"), &up), readJSON(s.in("warm.json"), &warm) // one that is damaged is dropped
+	tips := append(slices.Clone(s.start.Tips), s.start.Base, s.tip)
 	kept := up.Over && up.Rules == rules &&
-		(slices.Contains(up.Trees, s.start.Base) || slices.Contains(up.Trees, s.tip))
+		slices.ContainsFunc(up.Trees, func(t gitops.Tree) bool { return slices.Contains(tips, t) })
 	if err := os.Remove(s.in("up.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

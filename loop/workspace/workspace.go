@@ -16,10 +16,11 @@ import (
 
 // Start is what an attempt starts from.
 type Start struct {
-	Before gitops.Tree // "" is Base
-	Base   gitops.Tree // before the first attempt at the same work; "" is the tree of HEAD
-	At     string      // its branch's commit; "" is the user's
-	Branch string      // its branch; "" is the user's
+	Before gitops.Tree   // "" is Base
+	Base   gitops.Tree   // before the first attempt at the same work; "" is the tree of HEAD
+	Tips   []gitops.Tree // trees of which Base differs by no work: what a check of one left is as good for it
+	At     string        // its branch's commit; "" is the user's
+	Branch string        // its branch; "" is the user's
 	// its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
 	Whole bool
 	Since time.Time // start of the first attempt at the same work, by the clock of file times; zero is now

@@ -46,6 +46,9 @@ type books struct {
 	lost      []string
 	unpushed  bool
 	trouble   scheduler.Trouble
+	noChecks  bool // nothing more is checked, whatever else is said
+	noCommits bool
+	moved     int // how often in a row the branch was another one when it was to get a commit
 	attempts  int
 	usd       float64
 	worked    bool
@@ -110,6 +113,7 @@ type note struct {
 	stuck     bool              // blocked
 	asks      bool
 	accepted  bool
+	overruled bool // a person opened it, and the list calls it blocked
 	shown     bool // nothing was to be done, and a person has to say so
 	unchanged bool
 	obeyed    bool // a person's word in the list holds
@@ -169,14 +173,22 @@ func (b *books) after() {
 			continue
 		}
 		switch w := n.say(); {
-		case w != "":
+		case w == scheduler.ByHand, w == scheduler.PutAside:
 			b.renumber = b.renumber || !n.obeyed || n.byHand != (w == scheduler.ByHand)
 			n.obeyed, n.byHand = true, w == scheduler.ByHand
 		case n.obeyed:
 			n.obeyed, n.byHand, b.renumber = false, false, true
 			n.forget()
 		}
+		if n.isCalledBlocked() && !n.stuck {
+			n.stuck, n.listed = true, true
+		}
 	}
+}
+
+// isCalledBlocked: the list said so before the run came to it, and nobody opened it.
+func (n *note) isCalledBlocked() bool {
+	return n.say() == scheduler.Stuck && n.number == 0 && !n.overruled
 }
 
 func (b *books) take(list []scheduler.Listed) {
@@ -192,7 +204,7 @@ func (b *books) take(list []scheduler.Listed) {
 			n = b.newNote(l.ID)
 			n.floor = b.committed + 1
 		}
-		n.now, n.last, n.row = l, l, i
+		n.now, n.last, n.row, n.overruled = l, l, i, false
 	}
 	b.list, b.renumber = list, true
 }
@@ -333,6 +345,11 @@ func (b *books) note(e scheduler.Event) {
 				}
 			}
 		}
+		if b.moved++; e.Result != scheduler.Moved {
+			b.moved = 0
+		} else if b.moved > 50 {
+			b.meet(scheduler.Trouble{Code: 5, Checks: true, Commits: true})
+		}
 	case scheduler.BranchMoved:
 		for _, c := range e.Commits {
 			if b.branchAt(c) == 0 {
@@ -376,7 +393,7 @@ func (b *books) note(e scheduler.Event) {
 	case scheduler.Pushed:
 		b.unpushed = e.Result != scheduler.Passed
 	case scheduler.Trouble:
-		b.trouble = e
+		b.meet(e)
 	case scheduler.Requested:
 		b.asked(e)
 	case scheduler.Rewound:
@@ -396,6 +413,11 @@ func (b *books) note(e scheduler.Event) {
 	}
 }
 
+func (b *books) meet(t scheduler.Trouble) {
+	b.trouble, b.now = t, b.now || t.Checks
+	b.noChecks, b.noCommits = b.noChecks || t.Checks, b.noCommits || t.Commits
+}
+
 func (b *books) asked(e scheduler.Requested) {
 	n := b.notes[e.Task]
 	switch e.Request {
@@ -404,7 +426,7 @@ func (b *books) asked(e scheduler.Requested) {
 	case scheduler.PauseNow:
 		b.paused, b.now = true, true
 	case scheduler.Go:
-		if b.paused = false; !b.stopped {
+		if b.paused = false; !b.stopped && !b.noChecks {
 			b.now = false
 		}
 	case scheduler.Stop:
@@ -414,6 +436,7 @@ func (b *books) asked(e scheduler.Requested) {
 	case scheduler.Retry:
 		if b.is(n) == "blocked" {
 			n.forget()
+			n.overruled = true
 		}
 	case scheduler.Accept:
 		switch {
@@ -735,6 +758,8 @@ func (b *books) counts(n *note, c *check, e scheduler.CheckEnded) {
 			n.work, n.approved = "review", false
 			b.unreviewed(n)
 		}
+	case e.Result == scheduler.Failed && e.Ask:
+		n.work, n.stuck, n.asks = "", true, true
 	case e.Result == scheduler.Failed:
 		b.fail(n, failure{n.id, e.Signature, false})
 		if b.is(n) == "blocked" && b.set.Breaker > 0 && b.open.signature == "" && e.Signature != "" &&
@@ -845,7 +870,7 @@ func (b *books) waveChecked(e scheduler.WaveCheckEnded) {
 func (b *books) resume(e scheduler.Resumed) {
 	b.set, b.lanes, b.lim = e.Settings, slices.Clone(e.Lanes), e.Limits
 	b.paused, b.stopped, b.now, b.term, b.ended = false, false, false, false, false
-	b.lost, b.trouble = nil, scheduler.Trouble{}
+	b.lost, b.trouble, b.noChecks, b.noCommits, b.moved = nil, scheduler.Trouble{}, false, false, 0
 	b.unpushed = false
 	b.worked, b.busy, b.wave, b.redOnce, b.doubt = false, "", nil, nil, failure{}
 	b.rest, b.faults, b.refused = map[string]time.Time{}, map[string]int{}, map[string]bool{}
@@ -891,7 +916,7 @@ func (b *books) resume(e scheduler.Resumed) {
 	}
 	for _, n := range b.all {
 		id := n.id
-		n.listed = slices.Contains(e.Listed, id)
+		n.listed = slices.Contains(e.Listed, id) || b.is(n) == "blocked" && n.isCalledBlocked()
 		switch {
 		case b.merged(id):
 			n.work, n.lane, n.stuck, n.obeyed = "", -1, false, false
@@ -928,7 +953,7 @@ func (b *books) rewound(e scheduler.Rewound) {
 	was := b.chain
 	b.setChain(e.Chain)
 	b.branch, b.refusedTo, b.committed, b.redOnce, b.busy, b.gone = e.Branch, 0, e.Wave, nil, "", nil
-	b.line = nil
+	b.line, b.moved = nil, 0
 	b.in = map[string]bool{}
 	for _, x := range b.chain[:e.In] {
 		b.in[x.Task] = x.Task != ""

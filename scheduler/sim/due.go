@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"descartes/scheduler"
@@ -21,7 +22,7 @@ func (b *books) is(n *note) string {
 		return "done"
 	case n.work != "":
 		return "work"
-	case n.say() != "":
+	case n.say() == scheduler.ByHand, n.say() == scheduler.PutAside:
 		return string(n.say())
 	case n.stuck:
 		return "blocked"
@@ -331,11 +332,16 @@ func (b *books) mayStart(n *note, d *day) string {
 			}
 		}
 		if b.set.RespectScope && n.last != nil && o.last != nil &&
-			slices.ContainsFunc(n.last.Scope, func(p string) bool { return slices.Contains(o.last.Scope, p) }) {
+			slices.ContainsFunc(n.last.Scope, func(p string) bool { return slices.ContainsFunc(o.last.Scope, haveOne(p)) }) {
 			return "its files are those of " + o.id
 		}
 	}
 	return ""
+}
+
+// haveOne: a path may have the same file as p, which is a folder where it is the other's.
+func haveOne(p string) func(string) bool {
+	return func(o string) bool { return o == p || strings.HasPrefix(o, p+"/") || strings.HasPrefix(p, o+"/") }
 }
 
 func (b *books) wantsBaseline() bool {
@@ -511,7 +517,7 @@ func (b *books) checkDue(d *day) scheduler.Action {
 // commitDue is the commit that has to be made now; a zero wave: none. last: nothing else is to be done.
 func (b *books) commitDue(d *day, last bool) (c scheduler.Commit) {
 	switch {
-	case len(b.lost) > 0:
+	case len(b.lost) > 0, b.noCommits:
 		return scheduler.Commit{}
 	case b.aside || d.taken == len(b.branch):
 	case d.taking || b.refusedTo < len(b.branch):
@@ -603,41 +609,76 @@ func (b *books) waveDue(d *day) *scheduler.WaveCheck {
 	return c
 }
 
-// code is what the run has to end with.
-func (b *books) code(d *day) int {
-	left, blocked, crashed, asks := false, 0, 0, 0
-	quota, agent, total := false, false, false
+// remains is what there is still at an end, and what keeps it from coming.
+type remains struct {
+	left, quota, agent, total bool
+	blocked, crashed, asks    int
+}
+
+func (b *books) remains(d *day) (r remains) {
 	for i, n := range b.all {
 		if !n.isOurs() && (b.upto > 0 && n.waveNo > b.upto || b.set.Only != "" && b.set.Only != n.id) {
 			continue
 		}
 		switch is := d.is[i]; {
 		case is == "blocked" && n.asks:
-			asks++
+			r.asks++
 		case is == "blocked":
-			if blocked++; n.crashed > 0 && n.crashed == n.spent {
-				crashed++
+			if r.blocked++; n.crashed > 0 && n.crashed == n.spent {
+				r.crashed++
 			}
 		case is == "open" && d.held[i]:
 			if b.circular(n, 0) {
-				blocked++
+				r.blocked++
 			}
 		case is == "open" || is == "work" || is == "merged":
-			left = true
+			r.left = true
 			if d.halt || b.mayStart(n, d) != "" {
 				continue
 			}
 			q := b.quota(n, d.now)
 			switch {
 			case b.beyond(n):
-				total = true
+				r.total = true
 			case !q.can && !q.at.IsZero():
-				quota = true
+				r.quota = true
 			default:
-				agent = true
+				r.agent = true
 			}
 		}
 	}
+	r.quota = r.quota || r.left && b.lim.OnLimitStop && d.out
+	return r
+}
+
+// spent: all the money that there was.
+func (b *books) spent() bool { return b.lim.USD > 0 && b.usd >= b.lim.USD }
+
+// halt is what a resume would have to do with, were everything that is blocked not there.
+func (b *books) halt(d *day) string {
+	r := b.remains(d)
+	switch {
+	case !r.left, b.trouble.Code > 0:
+		return ""
+	case b.open.signature != "":
+		return "breaker"
+	case r.quota:
+		return "quota"
+	case b.paused:
+		return "paused"
+	case r.total:
+		return "limit"
+	case b.spent():
+		return "cost"
+	case b.late(d.now):
+		return "deadline"
+	}
+	return ""
+}
+
+// code is what the run has to end with.
+func (b *books) code(d *day) int {
+	r := b.remains(d)
 	switch {
 	case b.trouble.Code > 0:
 		return b.trouble.Code
@@ -645,23 +686,23 @@ func (b *books) code(d *day) int {
 		return 2
 	case b.waitsInStep(d):
 		return 2
-	case left && b.stopped && b.term:
+	case r.left && b.stopped && b.term:
 		return 143
-	case left && b.stopped:
+	case r.left && b.stopped:
 		return 130
 	case b.aside && d.taken < len(b.branch), b.unpushed:
 		return 5
-	case quota || left && b.lim.OnLimitStop && d.out:
+	case r.quota:
 		return 75
-	case agent || blocked > 0 && blocked == crashed:
+	case r.agent || r.blocked > 0 && r.blocked == r.crashed:
 		return 4
-	case blocked > 0:
+	case r.blocked > 0:
 		return 3
-	case total, left && (b.late(d.now) || b.lim.USD > 0 && b.usd >= b.lim.USD):
+	case r.total, r.left && (b.late(d.now) || b.spent()):
 		return 6
-	case left && (b.paused || b.open.signature != ""), len(b.lost) > 0, asks > 0:
+	case r.left && (b.paused || b.open.signature != ""), len(b.lost) > 0, r.asks > 0:
 		return 7
-	case left:
+	case r.left:
 		return 1
 	}
 	return 0

@@ -28,7 +28,7 @@ type world struct {
 	durable  int // of the journal
 	doing    []work
 	fleet    bool
-	broken   string // what every agent, or every check, dies of tonight
+	broken   string // what every agent, or every check, dies of tonight; branch: somebody commits there all the time
 	trunk    []scheduler.Entry
 	branch   []string // tasks in the run's branch
 	aside    bool     // it is one of our own
@@ -36,6 +36,7 @@ type world struct {
 	inList   []string // what the list of the branch calls blocked, or done without a commit
 	users    []string // commits of the user
 	lost     []string // tasks whose commits he took out of the branch, and the trunk still has
+	moved    int      // how often in a row the branch was another one when it was to get a commit
 	bad      map[string]scheduler.Result
 	passed   map[string]string // of a task's commit: the tip on which its checks passed last
 	quota    map[string]time.Time
@@ -94,14 +95,27 @@ func (w *world) record(e scheduler.Event) {
 		name += " " + string(e.Outcome)
 	case scheduler.CheckEnded:
 		name += " " + string(e.Purpose) + " " + string(e.Result)
+		if e.Ask {
+			name += ", asks"
+		}
 	case scheduler.WaveCheckEnded:
 		name += " " + string(e.Result)
 	case scheduler.TakeInEnded:
 		name += " " + string(e.Result)
 	case scheduler.Committed:
 		name += " " + string(e.Result)
+		if w.moved++; e.Result != scheduler.Moved {
+			w.moved = 0
+		} else if w.moved > 51 {
+			w.failf("%+v: for the %dth time in a row the branch is another one", e, w.moved)
+		}
+	case scheduler.Resumed, scheduler.Rewound:
+		w.moved = 0
 	case scheduler.Requested:
 		name += " " + string(e.Request)
+		if e.Request == scheduler.Retry {
+			w.overrule(e.Task)
+		}
 	case scheduler.Ended:
 		name += fmt.Sprintf(" %s %d", e.Why, e.Code)
 	}
@@ -160,6 +174,10 @@ func (w *world) judgeAttempt(a scheduler.Attempt, d *day) {
 	n := w.b.notes[a.Task]
 	if n == nil {
 		w.failf("%+v: there is no such task", a)
+	}
+	at := slices.IndexFunc(w.list, func(l scheduler.Listed) bool { return l.ID == a.Task })
+	if at >= 0 && w.list[at].Word == scheduler.Stuck && !w.began(a.Task) {
+		w.failf("%+v: the list calls it blocked, and nobody opened it", a)
 	}
 	i := slices.IndexFunc(w.b.freeLanes(), func(l scheduler.Lane) bool { return l.Number == a.Lane })
 	if i < 0 {
@@ -244,6 +262,12 @@ func (w *world) judgeEnd(a scheduler.End, d *day) {
 	}
 	if code := w.b.code(d); a.Code != code {
 		w.failf("%+v, should be %d", a, code)
+	}
+	if halt := w.b.halt(d); a.Halt != halt {
+		w.failf("%+v: what stops those that are left is %q", a, halt)
+	}
+	if w.moved > 50 && a.Code != 5 {
+		w.failf("%+v: the branch has moved %d times when it was to get a commit", a, w.moved)
 	}
 	if a.Why == "lost" && !slices.Equal(a.Tasks, w.b.lost) {
 		w.failf("%+v, and the branch lost %v", a, w.b.lost)
@@ -371,6 +395,7 @@ func (w *world) check(a scheduler.Check, base string) scheduler.Event {
 	case red || n < 3:
 		e.Result, e.Signature = scheduler.Failed, []string{"red 0", "red 1"}[min(n, 1)]
 		if !w.b.notes[a.Task].accepted {
+			e.Ask = w.IntN(6) == 0
 			return e
 		}
 		e.Known = []string{fmt.Sprint("failure of ", a.Task)}
@@ -594,7 +619,7 @@ func newWorld(seed uint64) *world {
 		refused: map[string]bool{}, stats: map[string]int{}}
 	w.fleet = w.IntN(3) == 0
 	if w.IntN(3) == 0 {
-		w.broken = oneOf(w, "agents", "checks", "provider", "clashes", "cuts")
+		w.broken = oneOf(w, "agents", "checks", "provider", "clashes", "cuts", "branch")
 	}
 	for range 1 + w.IntN(9) {
 		w.list = append(w.list, w.newTask())
@@ -673,6 +698,9 @@ func (w *world) play() {
 			continue
 		}
 		w.doing, w.now = w.doing[1:], later(w.now, d.ends)
+		if _, ok := d.action.(scheduler.Commit); ok && w.broken == "branch" {
+			w.userCommits("")
+		}
 		w.record(d.effect())
 		if w.IntN(60) == 0 {
 			w.kill()
@@ -758,13 +786,16 @@ func (w *world) newTask() scheduler.Listed {
 	if w.IntN(4) == 0 {
 		l.Review = []string{"a", "r"}
 	}
+	if w.IntN(12) == 0 {
+		l.Word = scheduler.Stuck
+	}
 	for _, o := range w.list {
 		if w.IntN(4) == 0 {
 			l.Needs = append(l.Needs, o.ID)
 		}
 	}
 	if w.IntN(3) == 0 {
-		l.Scope = []string{fmt.Sprint("file ", w.IntN(3))}
+		l.Scope = []string{oneOf(w, "src/a", "src/b", "src", "c")}
 	}
 	if w.IntN(5) == 0 {
 		l.Labels = []string{"gpu"}
@@ -787,10 +818,7 @@ func (w *world) person() bool {
 	case 2:
 		w.record(scheduler.Requested{Request: scheduler.Go})
 	case 3, 4: // he commits
-		c := fmt.Sprint("u", len(w.users)+1)
-		w.users = append(slices.Clip(w.users), c)
-		w.bad[c] = oneOf(w, "", "", "", scheduler.Clashed, scheduler.Failed, scheduler.Passed)
-		w.record(scheduler.BranchMoved{Commits: []string{c}})
+		w.userCommits(oneOf(w, "", "", "", scheduler.Clashed, scheduler.Failed, scheduler.Passed))
 	case 5, 6:
 		w.edit()
 	case 7: // a machine goes, and what it does with it
@@ -845,7 +873,8 @@ func (w *world) person() bool {
 		}
 	case 14:
 		if w.IntN(8) == 0 {
-			w.record(scheduler.Trouble{Why: "disk full", Code: oneOf(w, 1, 5)})
+			w.record(scheduler.Trouble{Why: "disk full", Code: oneOf(w, 1, 5), Checks: w.IntN(2) == 0,
+				Commits: w.IntN(2) == 0})
 		}
 	case 16:
 		w.record(scheduler.Pushed{Result: oneOf(w, scheduler.Passed, scheduler.Failed)})
@@ -857,6 +886,37 @@ func (w *world) person() bool {
 		return false
 	}
 	return true
+}
+
+// userCommits: somebody commits to the branch; as is what becomes of it.
+func (w *world) userCommits(as scheduler.Result) {
+	c := fmt.Sprint("u", len(w.users)+1)
+	w.users = append(slices.Clip(w.users), c)
+	w.bad[c] = as
+	w.record(scheduler.BranchMoved{Commits: []string{c}})
+}
+
+// overrule: a person opens a task, and the list calls it blocked no longer.
+func (w *world) overrule(id string) {
+	w.list = slices.Clone(w.list)
+	for i := range w.list {
+		if l := &w.list[i]; l.ID == id && l.Word == scheduler.Stuck {
+			l.Word = ""
+		}
+	}
+}
+
+// began reports whether a task had an agent, or a person accepted what one of an earlier run made.
+func (w *world) began(id string) bool {
+	return slices.ContainsFunc(w.journal, func(e scheduler.Event) bool {
+		switch e := e.(type) {
+		case scheduler.AttemptStarted:
+			return e.Task == id
+		case scheduler.Requested:
+			return e.Task == id && e.Request == scheduler.Accept
+		}
+		return false
+	})
 }
 
 // editReview asks for a review of a task, or for none any more, most of all while it matters.
@@ -932,7 +992,7 @@ func (w *world) edit() {
 			}
 		}
 	case 2, 3:
-		l.Word = oneOf(w, "", scheduler.ByHand, scheduler.PutAside)
+		l.Word = oneOf(w, "", scheduler.ByHand, scheduler.PutAside, scheduler.Stuck)
 	case 4:
 		l.Rank = w.IntN(3)
 	case 5: // needs, without a circle
