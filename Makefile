@@ -75,7 +75,7 @@ test-fleet: ## a fleet on this machine with a real server on PostgreSQL, and kil
 	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -parallel 3 -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3) -postgres "$(POSTGRES)"
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
-	go test -count=1 ./cmd/descartes ./config ./view ./verify/guard -run '^TestDocs$$' -update
+	go test -count=1 ./cmd/descartes ./config ./view ./verify/judge -run '^TestDocs$$' -update
 
 man: ## write the manual pages to build/man
 	rm -rf build/man

@@ -84,9 +84,6 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if c.proves() {
 		add("prove", "tests that an attempt adds must fail without the rest of its work")
 	}
-	if c.Mutants > 0 {
-		add("mutants", "tests must catch %s in what an attempt changed, where the language's mutation tool is installed", terminal.Count(c.Mutants, "small fault"))
-	}
 	if what := c.Reviews(); what != "" {
 		add("review", "%s", c.reviewText(what, tag))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"descartes/tasks"
+	"descartes/verify/judge"
 )
 
 // ProofConfig asks for more proof than a passing verify command.
@@ -14,8 +15,6 @@ type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
 	Review  ReviewConfig  `json:"review,omitzero"`
 	Prove   string        `json:"prove,omitempty" words:"off|red-without" open:"off" in:"mode resume" trust:"no" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
-
-	Mutants int `json:"mutants,omitempty" least:"0" in:"mode resume" trust:"no" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
 
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
@@ -54,10 +53,13 @@ func (c *Config) Reviews() string {
 // Reviewers lists what the reviewer may run with, best first: its own settings, then the fallbacks.
 func (c *Config) Reviewers() []Choice { return c.chain(c.Review.Backend, c.Review.Model, "") }
 
-// NeedsLab reports whether commands run on trees other than those that attempts work in.
+// NeedsLab reports whether commands may run on trees other than those that attempts work in.
 func (c *Config) NeedsLab() bool {
-	return c.Holdout.Run != "" || c.proves() || c.ProvesSome || c.Mutants > 0
+	return c.NeedsGit() || len(c.Protect) > 0 || len(c.Guard) != 1 || c.Guard[judge.All] != judge.Off
 }
+
+// NeedsGit reports whether commands have to run on such trees: nothing stands for them.
+func (c *Config) NeedsGit() bool { return c.Holdout.Run != "" || c.proves() || c.ProvesSome }
 
 const redWithout = "red-without"
 

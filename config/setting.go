@@ -15,7 +15,7 @@ import (
 	"descartes/agent"
 	"descartes/loop/gate"
 	"descartes/verify"
-	"descartes/verify/guard"
+	"descartes/verify/judge"
 )
 
 // Setting is one field of Settings, as its tags describe it.
@@ -265,7 +265,7 @@ func (s *Setting) check(name string, v reflect.Value) (err error) {
 	case "patterns":
 		err = checkPatterns(v.Interface().([]string))
 	case "guard":
-		err = checkGuard(v.Interface().(map[string]guard.Level))
+		err = checkGuard(v.Interface().(map[string]judge.Level))
 	case "checks":
 		if list := v.Interface().([]verify.Check); list != nil {
 			err = verify.CheckAll(list)

@@ -368,7 +368,7 @@ func (l *checks) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 func Bar(c *Config, h *journal.State, task string, check *verify.Check, mask func(string) string) *verify.Bar {
 	b := &verify.Bar{Known: c.Baseline == config.BaselineKnown}
 	if k := h.KnownAt(task, check.Name); k != nil && k.Command == mask(check.Run) {
-		if b.Failed = k.Failed; k.Told {
+		if b.Ran, b.Failed = true, k.Failed; k.Told {
 			b.Before = &results.Set{Passed: k.Passes, Failed: k.Fails, More: k.More}
 		}
 	}

@@ -232,7 +232,7 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 		return []source.Problem{{Message: "holdout.dir is set without holdout.run: nothing would run the checks in it",
 			Hint: "name the command in descartes.yaml, or leave holdout out"}}
 	}
-	if !c.NeedsLab() {
+	if !c.NeedsGit() {
 		return nil
 	}
 	if repo == nil {

@@ -246,7 +246,7 @@ func (l *worker) input(u *unit, prompt string) attempt.Input {
 			Log:     l.run.home.HeldOutLog(l.run.state.ID, u.log),
 			Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
-	in.Prove, in.Mutants = c.ProveOf(u.task), c.Mutants
+	in.Prove = c.ProveOf(u.task)
 	l.run.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
 	return in

@@ -134,7 +134,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number),
 		w.run.checks.commands(w.run.checks.at(verify.AtAttempt), u.task.ID, w.task.fewer([]string{u.task.ID}))
 	in.Checks = append(in.Checks, ownCheck(u.task)...)
-	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.run.job.Allowed(u.task.ID)
+	in.Guard.Allow, in.Guard.Title, in.Guard.Yes = u.task.Allow, u.task.Title, w.run.job.Allowed(u.task.ID)
 	in.Better = w.run.config.Require == "verified"
 	in.Again = u.number == 1 && u.of > 1 && u.round == nil
 	in.Needs = w.run.job.Needs(u.task.ID)

@@ -12,9 +12,11 @@ import (
 // Bar is what a check must meet besides its exit status: what was known about it before the work. It survives JSON.
 type Bar struct {
 	Before *results.Set `json:"before,omitempty"` // nil: its tests are unknown
-	Failed bool         `json:"failed,omitempty"` // it did not pass
+	Ran    bool         `json:"ran,omitempty"`    // it did run
+	Failed bool         `json:"failed,omitempty"` // and did not pass
 	Known  bool         `json:"known,omitempty"`  // what failed before may fail
 	Fewer  bool         `json:"fewer,omitempty"`  // fewer tests than before, or none, are allowed
+	Judged bool         `json:"judged,omitempty"` // package judge looks at those that are gone
 }
 
 // Measure judges a result by a bar. A pass becomes a failure if no tests ran, fewer than before, or more fail; a
@@ -35,7 +37,7 @@ func (r *Result) Measure(b *Bar) {
 	case !b.Known || !b.Failed:
 	case b.Before == nil && r.Tests == nil:
 		r.Passed, r.Standing, r.Why = true, true, ""
-	case r.Change != nil && len(r.Tests.Failed) > 0 && len(r.Change.Broken) == 0 && (r.Change.Fewer == 0 || b.Fewer):
+	case r.Change != nil && len(r.Tests.Failed) > 0 && len(r.Change.Broken) == 0 && (r.Change.Fewer == 0 || b.Fewer || b.Judged):
 		r.Passed, r.Known, r.Why = true, len(r.Tests.Failed), ""
 	case r.Change != nil && len(r.Change.Broken) > 0:
 		r.Why = fmt.Sprintf("%s that did not fail before: %s", count(len(r.Change.Broken), "test fails", "tests fail"),
@@ -63,7 +65,7 @@ func (r *Result) lacks(b *Bar) string {
 		return fmt.Sprintf("no tests ran: it ran %d before, and now prints no results", before)
 	case r.Tests != nil && r.Tests.Ran() == 0:
 		return "no tests ran"
-	case r.Change != nil && r.Change.Fewer > 0:
+	case r.Change != nil && r.Change.Fewer > 0 && !b.Judged:
 		gone := r.Change.Gone
 		if gone == nil {
 			return fmt.Sprintf("%s gone: %d ran, %d before", count(r.Change.Fewer, "test is", "tests are"),

@@ -116,9 +116,8 @@ func (a *Attempt) Place() string {
 
 // LookWords says what is being done to an attempt that passed its verification.
 func LookWords(look string) string {
-	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run",
-		"prove": "its tests must prove themselves", "mutants": "small faults are put into its code",
-		"review": "a reviewer reads it"}[look]; words != "" {
+	if words := map[string]string{"guard": "the old tests run on its code", "holdout": "held-out checks run",
+		"prove": "its tests must prove themselves", "review": "a reviewer reads it"}[look]; words != "" {
 		return words
 	}
 	return "the " + terminal.Clean(look) + " looks at it"

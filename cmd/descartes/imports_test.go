@@ -25,7 +25,7 @@ func arrows() map[string][]string {
 			"loop/source", "loop/store", "tasks"},
 		"internal/crash": {},
 		// of which settings hold values
-		"config": {"internal/sandbox", "verify/guard", "agent", "verify", "agent/stream", "loop/gate",
+		"config": {"internal/sandbox", "verify/judge", "agent", "verify", "agent/stream", "loop/gate",
 			"tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"},
 		"internal/docs":       {}, // only tests import it
 		"internal/markdown":   {},
@@ -68,8 +68,6 @@ func arrows() map[string][]string {
 		"verify/judge":      {"gitops", "verify", "verify/results"},
 		"gitops":            {"internal/oneline", "internal/proc", "internal/crash", "internal/oscall", "internal/plainfile"},
 		"internal/lockfile": {},
-		"verify/guard":      {"internal/lockfile"},
-		"verify/mutants":    {},
 		"view/print": {"verify", "verify/judge", "loop/receipt", "internal/terminal", "loop/journal", "loop/store", "tasks",
 			"view"},
 		"view": {"verify", "loop/receipt", "config", "internal/terminal", "loop", "loop/gate",
@@ -86,7 +84,7 @@ func arrows() map[string][]string {
 		"internal/oscall":   {},
 		"loop/workspace": {"agent/process", "gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile",
 			"internal/crash", "internal/oneline", "internal/plainfile", "internal/redact", "internal/safename"},
-		"loop/attempt": {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants",
+		"loop/attempt": {"agent", "specbuild", "verify", "verify/judge", "verify/results", "internal/lockfile",
 			"gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab": {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt",
 			"loop/workspace", "verify"},
@@ -102,7 +100,7 @@ func arrows() map[string][]string {
 			"internal/plainfile", "internal/redact", "internal/safename", "loop/journal", "loop/workspace", "tasks"},
 		// from files to a job and its specs; it knows no run
 		"loop/source": {"agent", "config", "gitops", "internal/oneline", "internal/plainfile", "loop/journal",
-			"loop/receipt", "loop/store", "scheduler", "specbuild", "tasks", "tasks/plan", "verify", "verify/guard"},
+			"loop/receipt", "loop/store", "scheduler", "specbuild", "tasks", "tasks/plan", "verify", "verify/judge"},
 		// the commits of what was merged, and the branch that gets them; it knows no run
 		"loop/trunk": {"config", "gitops", "internal/atomicfile", "internal/oneline", "internal/safename", "loop/journal",
 			"loop/receipt", "loop/source", "loop/store", "loop/workspace", "tasks", "verify"},

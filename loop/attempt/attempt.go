@@ -70,10 +70,9 @@ type Input struct {
 	Better  bool        // fail unless a test went from red to green or was added, if that is known
 	Always  bool        // verify whatever an agent that ended well did and said
 	Clocks  Clocks      // of the checks
-	Guard   *Guard      // watches the checks for tampering; nil: not watched
+	Guard   *Guard      // what it must not do to its checks; nil: anything
 	Holdout *Holdout    // checks that no agent sees; nil: none
 	Prove   bool        // the tests it adds must fail without the rest of its work
-	Mutants int         // how many small faults its tests must notice; 0: none
 	Review  *Review     // what to ask a second agent; nil: nothing
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	First   gitops.Tree // before the run's first attempt; "" where later work may take back earlier work

@@ -11,7 +11,7 @@ import (
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/verify"
-	"descartes/verify/guard"
+	"descartes/verify/judge"
 	"descartes/verify/results"
 )
 
@@ -26,14 +26,14 @@ func TestDataSurvivesJSON(t *testing.T) {
 		Clocks: Clocks{Timeout: time.Minute},
 		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave,
 			Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{
-			Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true},
+			Before: &results.Set{Passed: []string{"t"}, More: 1}, Ran: true, Failed: true, Known: true, Fewer: true, Judged: true},
 			Criterion: true}}, All: true, Again: true, Better: true, Base: "b", First: "f",
 		Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
 			Opinion: specbuild.Opinion{Tag: "x", Tasks: []specbuild.Reviewed{
 				{Name: "Task 1", Criteria: []specbuild.Criterion{{Text: "c", Shared: true}}}}, Wave: 1, Ask: "a",
 				Checks: []specbuild.PassedCheck{{Name: "n"}}, DiffStat: "s", Diff: "d", Whole: true, Unread: "u"}},
-		Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"},
-			Protect: []string{"*.sql"}, Yes: []string{"q"}}, Prove: true, Mutants: 3,
+		Guard: &Guard{Levels: map[string]judge.Level{"all": judge.Fail}, Allow: []string{"tests"}, Title: "t",
+			Protect: []string{"*.sql"}, Yes: []string{"q"}}, Prove: true,
 		Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
 	through(t, Result{Changed: 1, Paced: true, Verdict: verify.Verified, Reason: "verify passed",

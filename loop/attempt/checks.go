@@ -125,6 +125,11 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in),
 		Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle,
 		Grace: cmp.Or(a.Grace, Grace)}
+	if guards(a.in) && c.Bar != nil {
+		bar := *c.Bar
+		bar.Judged = true
+		c.Bar = &bar
+	}
 	res, err := Check(ctx, a.Verify, q, &c)
 	if err != nil {
 		return res, fmt.Errorf("verify the work: %w", err)

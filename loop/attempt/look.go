@@ -27,7 +27,6 @@ func Looks() []Look {
 		{Name: "guard", On: guards, At: guarded},
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
-		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
 		reviewLook,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/verify"
-	"descartes/verify/guard"
+	"descartes/verify/judge"
 	"descartes/verify/results"
 )
 
@@ -20,11 +20,11 @@ func (s *Subject) tests(ctx context.Context, tree gitops.Tree) (tests, all []str
 		return nil, nil, err
 	}
 	for _, c := range changed {
-		test, beside := guard.OfTests(c.Path)
-		if test && c.Op != 'D' {
+		kind := judge.Of(c.Path, nil)
+		if kind == judge.Test && c.Op != 'D' {
 			tests = append(tests, c.Path)
 		}
-		if test || beside {
+		if kind == judge.Test || kind == judge.Helper || kind == judge.Data {
 			all = append(all, c.Path)
 		}
 	}

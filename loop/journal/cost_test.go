@@ -73,7 +73,7 @@ func TestCostOfTheKilledReviewer(t *testing.T) {
 	spent := Detail{Exit: Exit{End: EndFinished}, Spent: Spent{USD: &usd, InputTokens: 10, OutputTokens: 2}}
 	answer := spent
 	answer.Look = LookReview
-	asks, mutants := &Detail{Look: LookReview}, &Detail{Look: "mutants"}
+	asks, prove := &Detail{Look: LookReview}, &Detail{Look: "prove"}
 	one, wave := Unit{Wave: 1, Task: "1", Attempt: 1}, Unit{Wave: 1}
 	begun := []Event{{Type: AttemptStarted, Unit: one}, {Type: AgentFinished, Unit: one, Detail: &spent}}
 	for name, tt := range map[string]struct {
@@ -89,7 +89,7 @@ func TestCostOfTheKilledReviewer(t *testing.T) {
 			"at least $0.50, 1 attempt unknown, at least 10 tokens in, 2 out"},
 		"killed after the answer": {[]Event{{Type: LookStarted, Unit: one, Detail: asks},
 			{Type: LookAnswered, Unit: one, Detail: &answer}, {Type: LoopResumed}}, "$1.00, 20 tokens in, 4 out"},
-		"killed in another look": {[]Event{{Type: LookStarted, Unit: one, Detail: mutants}, {Type: LoopResumed}},
+		"killed in another look": {[]Event{{Type: LookStarted, Unit: one, Detail: prove}, {Type: LoopResumed}},
 			"$0.50, 10 tokens in, 2 out"},
 		"killed after the attempt": {[]Event{{Type: LookStarted, Unit: one, Detail: asks},
 			{Type: AttemptFinished, Unit: one, Verdict: Verified}, {Type: LoopResumed}}, "$0.50, 10 tokens in, 2 out"},

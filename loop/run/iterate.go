@@ -236,10 +236,9 @@ func input(c *config.Config, p *place, home store.Home, t prompt.Try, with confi
 		Log: home.IterationLog(p.id, t.Number, t.Try),
 		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs),
 			Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
-		Clocks:  attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)},
-		Guard:   &attempt.Guard{Levels: c.Guard, Protect: c.Protect},
-		Prove:   c.ProveOf(nil),
-		Mutants: c.Mutants}
+		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)},
+		Guard:  &attempt.Guard{Levels: c.Guard, Protect: c.Protect},
+		Prove:  c.ProveOf(nil)}
 	if h := c.Holdout; h.Run != "" {
 		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(p.root), Log: home.HeldOutLog(p.id, in.Log),
 			Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}

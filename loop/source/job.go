@@ -17,7 +17,7 @@ import (
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/tasks/plan"
-	"descartes/verify/guard"
+	"descartes/verify/judge"
 )
 
 // Problem is something that prevents a run, and what to do about it if that is known.
@@ -121,7 +121,7 @@ func (j *Job) survey(list []tasks.Task) (candidates int, proves bool, bad []erro
 	for i := range list {
 		t := &list[i]
 		for _, name := range t.Allow {
-			if !slices.Contains(guard.Names(), name) {
+			if !slices.Contains(judge.Names(), name) {
 				bad = append(bad, fmt.Errorf("task %s allows %q, which is not a rule of the guard", t.ID, name))
 			}
 		}

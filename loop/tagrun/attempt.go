@@ -153,9 +153,9 @@ func (r *Run) input(m *made, with config.Choice) attempt.Input {
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)},
 		Guard:  &attempt.Guard{Levels: c.Guard, Protect: c.Protect, Yes: r.job.Allowed(id)},
 		Better: c.Require == "verified", Again: r.machine.RepeatsMute(id), Needs: r.job.Needs(id),
-		Base: m.base, Mutants: c.Mutants}
+		Base: m.base}
 	if m.task != nil {
-		in.Guard.Allow, in.Prove = m.task.Allow, c.ProveOf(m.task)
+		in.Guard.Allow, in.Guard.Title, in.Prove = m.task.Allow, m.task.Title, c.ProveOf(m.task)
 	}
 	if one := c.Holdout; one.Run != "" {
 		in.Holdout = &attempt.Holdout{Run: one.Run, Dir: one.Folder(r.ground.root),

@@ -20,10 +20,14 @@ type Case struct {
 	Base, New gitops.Tree
 	Title     string // of the task or the commit: its words may ask for a change of tests
 	Allow     bool   // it may change tests as it likes: what would be refused is named
-	Way       string // what says so, for who reads a refusal
+	Way       string // what says so, for who reads a refusal; "": he is told elsewhere
 	Checks    []verify.Check
-	Before    []verify.Result // of the checks on Base, in their order; nil: they are run
-	After     []verify.Result // and on New
+	// of the checks on Base, in their order; nil: they are run. One of them that is nil is run where something that
+	// judges was changed, and is unknown otherwise.
+	Before []*verify.Result
+	After  []verify.Result // and on New; nil: they are run
+	// Named says what the user's list says of a path: it must not change, or nothing is said of it. nil: nothing.
+	Named func(path string) (protected, excepted bool)
 	// Run checks out a tree and runs a check on it. goOn has runners go on where a file of tests cannot be loaded.
 	Run func(ctx context.Context, tree gitops.Tree, c verify.Check, goOn bool) (verify.Result, error)
 }
@@ -59,10 +63,8 @@ func (f Finding) String() string {
 
 // Verdict is what a commit came to.
 type Verdict struct {
-	Findings []Finding       `json:"findings"` // those that refuse first
-	Facts    Facts           `json:"facts"`
-	Before   []verify.Result `json:"-"`
-	After    []verify.Result `json:"-"`
+	Findings []Finding `json:"findings"` // those that refuse first
+	Facts    Facts     `json:"facts"`
 }
 
 // Facts are what is known of a commit's tests.
@@ -102,21 +104,7 @@ func (f Facts) Says() string {
 
 // Judge judges a commit. An error means that there is no verdict.
 func Judge(ctx context.Context, c Case) (v Verdict, err error) {
-	j := &judging{Case: c, ctx: ctx}
-	if j.asks = c.Allow || Asks(c.Title); len(c.Before) != len(c.Checks) {
-		if j.Before, err = j.all(c.Base); err != nil {
-			return v, err
-		}
-	}
-	if len(c.After) != len(c.Checks) {
-		if j.After, err = j.all(c.New); err != nil {
-			return v, err
-		}
-		for i := range j.After {
-			b := &j.Before[i]
-			j.After[i].Measure(&verify.Bar{Before: b.Tests, Failed: !b.Passed, Known: true, Fewer: true})
-		}
-	}
+	j := &judging{Case: c, ctx: ctx, asks: c.Allow || Asks(c.Title)}
 	if err := j.read(); err != nil {
 		return v, err
 	}
@@ -124,9 +112,15 @@ func Judge(ctx context.Context, c Case) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
+	if err := j.results(old); err != nil {
+		return v, err
+	}
 	for i := range c.Checks {
-		w := weighing{before: &j.Before[i], after: &j.After[i], back: len(old.back) > 0, asks: j.asks,
-			cut: j.cut(), way: "; " + c.Way + " allows it", check: c.Checks[i].Name}
+		w := weighing{before: j.Before[i], after: &j.After[i], only: old.only, asks: j.asks,
+			cut: j.cut(), check: c.Checks[i].Name}
+		if c.Way != "" {
+			w.way = "; " + c.Way + " allows it"
+		}
 		if !old.needed(&w) {
 			j.add(w.weigh()...)
 			continue
@@ -149,7 +143,42 @@ func Judge(ctx context.Context, c Case) (v Verdict, err error) {
 		}
 		return 1
 	})
-	return Verdict{Findings: j.found, Facts: j.facts(), Before: j.Before, After: j.After}, nil
+	return Verdict{Findings: j.found, Facts: j.facts()}, nil
+}
+
+// results runs the checks whose results on the base, or on the commit, are not known and wanted.
+func (j *judging) results(old oldTree) error {
+	known := len(j.Before) == len(j.Checks)
+	if !known {
+		j.Before = make([]*verify.Result, len(j.Checks))
+	}
+	for i, c := range j.Checks {
+		switch {
+		case j.Before[i] != nil:
+		case known && len(old.back) == 0 && old.canary == "":
+			j.Before[i] = &verify.Result{Passed: true}
+		default:
+			r, err := j.run(j.Base, c, false)
+			if err != nil {
+				return err
+			}
+			j.Before[i] = &r
+		}
+	}
+	if len(j.After) == len(j.Checks) {
+		return nil
+	}
+	j.After = nil
+	for i, c := range j.Checks {
+		r, err := j.run(j.New, c, false)
+		if err != nil {
+			return err
+		}
+		b := j.Before[i]
+		r.Measure(&verify.Bar{Before: b.Tests, Failed: !b.Passed, Known: true, Fewer: true})
+		j.After = append(j.After, r)
+	}
+	return nil
 }
 
 // Old is a tree with the code of one commit and the judges of another one, and what it puts back.
@@ -189,17 +218,6 @@ func (j *judging) run(tree gitops.Tree, c verify.Check, goOn bool) (verify.Resul
 		err = context.Canceled
 	}
 	return r, err
-}
-
-func (j *judging) all(tree gitops.Tree) (list []verify.Result, err error) {
-	for _, c := range j.Checks {
-		r, err := j.run(tree, c, false)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
 }
 
 // again runs a check with the judges as they were, and where the code is able to decide how it is judged a test that
@@ -294,7 +312,7 @@ func (j *judging) builds() error {
 func (j *judging) facts() (f Facts) {
 	f.Again, f.More = j.ranOld, j.took
 	for i := range j.Checks {
-		before, after := tests(&j.Before[i]), tests(&j.After[i])
+		before, after := tests(j.Before[i]), tests(&j.After[i])
 		f.Took += j.After[i].Duration.Seconds()
 		if after == nil {
 			continue

@@ -3,6 +3,7 @@ package judge
 import (
 	"bytes"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,20 +23,23 @@ var (
 		`\bassert|\bexpect\(|\bshould\b|\brequire\.\w+\(|\bt\.(?:Error|Fatal|Fail)|\bpanic!\(|\bself\.fail|\bEXPECT_|\bASSERT_|^\s*(?:\[ |test )`)
 	comment    = lazyregexp.New(`^(?:#(?:[^!\[]|$)|//|/\*|\*|--|<!--|;)`)
 	definition = lazyregexp.New(
-		`^(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|func|fn|function|class|type|struct|enum|interface)\b|\bexports\.\w+\s*=`)
+		`^(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|func|fn|function|class|type|struct|enum|interface)\s+(?:\([^)]*\)\s*)?(\w+)|\bexports\.(\w+)\s*=`)
 	// white space and comments decide nothing
 	blank = lazyregexp.New(`\s+`)
 )
 
 // names finds what a reader should know besides what the tests say.
 func (j *judging) names(old oldTree) {
-	commands := j.changes
-	for _, c := range commands {
+	for _, c := range j.changes {
 		gained, lost := minus(lines(c.after), lines(c.before)), minus(lines(c.before), lines(c.after))
+		if c.protected {
+			j.add(Finding{Rule: "protected", Refuses: true, Path: c.path, Text: "it is protected, and was " + doneTo(c)})
+		}
+		j.says(c, gained)
 		switch c.kind {
 		case CI:
 			j.differs("ci", c, "CI was changed", lost, gained)
-		case Settings, Script, Helper:
+		case Settings, Script, Helper, Tool:
 			if c.kind != Script || c.op != 'A' {
 				j.differs("settings", c, "how the project is checked was "+doneTo(c), lost, gained)
 			}
@@ -61,6 +65,47 @@ func (j *judging) names(old oldTree) {
 	}
 	j.values()
 	j.nothing()
+	if len(j.Checks) == 0 {
+		j.unrun()
+	}
+}
+
+// unrun refuses files of tests that are gone where nothing can be run that says what is lost with them.
+func (j *judging) unrun() {
+	if j.cut() {
+		return
+	}
+	for _, c := range j.changes {
+		moved := slices.ContainsFunc(j.changes, func(d change) bool {
+			return d.op == 'A' && d.kind == Test && bytes.Equal(d.after, c.before)
+		})
+		if c.kind == Test && c.op == 'D' && !moved {
+			j.add(Finding{Rule: "fewer", Refuses: !j.asks, Path: c.path, Text: "a file of tests was deleted, and no code is gone"})
+		}
+	}
+}
+
+// says names lines that tell what they are, whatever their file is.
+func (j *judging) says(c change, gained []line) {
+	for _, k := range []struct {
+		rule, text string
+		find       *lazyregexp.Regexp
+	}{
+		{"secret", "it looks like a secret, and would be committed", secret},
+		{"stub", "it says that it does nothing yet", stub},
+	} {
+		for _, l := range gained {
+			if !k.find.MatchString(l.text) || k.find == stub && c.kind != Code {
+				continue
+			}
+			f := Finding{Rule: k.rule, Path: c.path, Line: l.n, Text: k.text, New: l.text}
+			if k.find == secret {
+				f.New = "" // it is not to be repeated
+			}
+			j.add(f)
+			break
+		}
+	}
 }
 
 // doneTo is what happened to a file.
@@ -201,16 +246,30 @@ func (j *judging) expected() (map[string]bool, error) {
 	return out, nil
 }
 
-// cut reports whether code is gone: a definition, or a file.
+// cut reports whether code is gone: a file whose name says its language, or what has a name. What has moved, or has other parameters, is there.
 func (j *judging) cut() bool {
-	return slices.ContainsFunc(j.changes, func(c change) bool {
+	was, is, gone := map[string]bool{}, map[string]bool{}, false
+	for _, c := range j.changes {
 		if c.kind != Code {
-			return false
+			continue
 		}
-		return c.op == 'D' || slices.ContainsFunc(minus(lines(c.before), lines(c.after)), func(l line) bool {
-			return definition.MatchString(l.text)
-		})
-	})
+		defined(c.before, was)
+		defined(c.after, is)
+		gone = gone || c.op == 'D' && path.Ext(c.path) != ""
+	}
+	for name := range was {
+		gone = gone || !is[name]
+	}
+	return gone
+}
+
+// defined adds the names of what a file of code defines.
+func defined(text []byte, to map[string]bool) {
+	for _, l := range lines(text) {
+		if m := definition.FindStringSubmatch(l.text); m != nil {
+			to[m[1]+m[2]] = true
+		}
+	}
 }
 
 // nothing names a commit that does nothing to the code, or nothing that a test notices.
@@ -234,7 +293,7 @@ func (j *judging) nothing() {
 		j.add(Finding{Rule: "nothing", Text: "only tests were changed"})
 	case f.Known && f.Turned+f.Added == 0:
 		j.add(Finding{Rule: "regression-only", Text: "no test went from red to green, and none was added"})
-	case !f.Known && !slices.ContainsFunc(j.Before, func(r verify.Result) bool { return !r.Passed }) &&
+	case !f.Known && !slices.ContainsFunc(j.Before, func(r *verify.Result) bool { return !r.Passed }) &&
 		!slices.ContainsFunc(j.changes, func(c change) bool { return c.kind == Test }):
 		j.add(Finding{Rule: "regression-only", Text: "the checks passed before, and no test was changed"})
 	}

@@ -10,16 +10,19 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// mostBytes bounds what is read of one file, and mostFiles the changed files that are read.
+// mostBytes bounds what is read of one file, mostFiles the changed files that are read, and mostRead their bytes. What is
+// not read is put back like the rest.
 const (
 	mostBytes = 1 << 20
 	mostFiles = 10000
+	mostRead  = 64 << 20
 )
 
 // change is one file that differs. nil: it does not exist, or is no plain file, or too long to read.
 type change struct {
 	path          string
-	kind          Kind
+	kind          Kind // "": the user says that it may change
+	protected     bool // it must not change
 	op            byte // as gitops.Change has it
 	before, after []byte
 }
@@ -42,20 +45,32 @@ func (j *judging) read() error {
 	if err != nil {
 		return err
 	}
+	read := 0
 	for i, c := range list {
 		one := change{path: c.Path, kind: Of(c.Path, commands), op: c.Op}
-		if i < mostFiles && !c.Module {
+		one.protected = c.Op != 'A' && ours.MatchString(c.Path)
+		if j.Named != nil {
+			protected, excepted := j.Named(c.Path)
+			if one.protected = (one.protected || protected && c.Op != 'A') && !excepted; excepted {
+				one.kind = ""
+			}
+		}
+		if i < mostFiles && read < mostRead && !c.Module {
 			if one.before, err = content(base, c.Path); err == nil {
 				one.after, err = content(after, c.Path)
 			}
 			if err != nil {
 				return err
 			}
+			read += len(one.before) + len(one.after)
 		}
 		j.changes = append(j.changes, one)
 	}
 	return nil
 }
+
+// ours are the files that say what the checks are.
+var ours = lazyregexp.New(`^descartes\.ya?ml$`)
 
 func content(c *gitops.Contents, path string) ([]byte, error) {
 	f, err := c.File(path, mostBytes)
@@ -119,7 +134,7 @@ func (j *judging) putBack() (o oldTree, err error) {
 
 // lowers finds what a file of tests does to others when it is loaded.
 var lowers = lazyregexp.New(
-	`func TestMain\(|func init\(|os\.Args|unittest\.TestCase\.\w+\s*=|\bpytest\.(?:skip|exit)\(|os\._exit|process\.(?:exit|reallyExit)|sys\.exit|\bassert\.\w+\s*=[^=]|globalThis|atexit`)
+	`func TestMain\(|func init\(|os\.Args|unittest\.TestCase\.\w+\s*=|\bpytest\.(?:skip|exit)\(|os\._exit|process\.(?:exit|reallyExit)|sys\.exit|\bassert\.\w+\s*=[^=]|globalThis|atexit|\bexit 0\b`)
 
 // withTests is Rust code with the tests of another version of its file.
 func withTests(code, of string) (string, bool) {

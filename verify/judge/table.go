@@ -21,6 +21,7 @@ const (
 	Data     Kind = "data"     // fixtures, snapshots, expected output
 	Settings Kind = "settings" // of runners, linters and type checkers
 	Script   Kind = "script"   // that checks run
+	Tool     Kind = "tool"     // it has the name of a program or a module that checks are made with
 	Build    Kind = "build"    // it builds as well as judges
 	CI       Kind = "ci"
 	Doc      Kind = "doc"
@@ -31,6 +32,8 @@ var kinds = []struct {
 	Kind
 	path *lazyregexp.Regexp
 }{
+	{Tool, lazyregexp.New(`(?:^|/)(?:go|gofmt|pytest|py\.test|python[\d.]*|npm|npx|yarn|pnpm|node|g?make|cargo|rustc|ruby|rspec|rake|bundle|java|mvn|gradle|(?:ba|da)?sh|env|test|true|false|\[|e?grep|diff|cmp|cat|sed|awk|jest|mocha|vitest|tsc|eslint|tox|dotnet|php|phpunit|ctest|cmake|bats|just|mypy|ruff|flake8)$`)},
+	{Tool, lazyregexp.New(`^(?:src/|lib/|tests?/)?(?:_?pytest|unittest|doctest|pluggy|coverage|tox)(?:\.py|/__init__\.py)$`)},
 	{CI, lazyregexp.New(`^(?:\.github/(?:workflows|actions)/|\.gitlab-ci\.ya?ml$|\.circleci/|\.travis\.ya?ml$|azure-pipelines.*\.ya?ml$|\.ci/|\.buildkite/|\.drone\.ya?ml$|bitbucket-pipelines\.ya?ml$|\.(?:forgejo|gitea)/workflows/)|(?:^|/)Jenkinsfile$`)},
 	{Helper, lazyregexp.New(`(?:^|/)(?:conftest\.py|sitecustomize\.py|usercustomize\.py|[^/]*\.pth|(?:spec|rails|test)_helper\.rb|(?:jest|vitest)\.setup[^/]*|setup[_-]?tests?\.[cm]?[jt]sx?)$|(?:^|/)(?:testutils?|test_helpers?|__mocks__)/`)},
 	{Data, lazyregexp.New(`(?:^|/)(?:testdata|fixtures|__fixtures__|goldens?|__snapshots__|snapshots|cassettes)/|\.(?:snap|golden|approved|expected)(?:\.\w+)?$`)},
@@ -62,7 +65,7 @@ func Of(path string, commands []string) Kind {
 // judges reports whether a file of that kind is put back to see what the old one says. One that builds as well is put
 // back in a run of its own.
 func (k Kind) judges() bool {
-	return k == Test || k == Helper || k == Data || k == Settings || k == Script
+	return k == Test || k == Helper || k == Data || k == Settings || k == Script || k == Tool
 }
 
 // Parts of files that build as well as judge and that say nothing about how checks run.

@@ -46,7 +46,7 @@ func TestWeigh(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after, old, canary string
-		cut, asks                  bool
+		cut, asks, only            bool
 		want                       string
 	}{
 		"nothing changed":                       {before: "green a b", after: "green a b"},
@@ -60,6 +60,7 @@ func TestWeigh(t *testing.T) {
 		"it cannot be built as it was":          {before: "green a b", after: "green a c", old: "red a -x!", want: "old-fails lost"},
 		"what could not be built before is red": {before: "red -x!", after: "green a b", old: "red -a -b", want: "stays-red!"},
 		"unknown, red before and as they were":  {before: "red", after: "green", old: "red", want: "stays-red!"},
+		"unknown, only new files of tests":      {before: "red", after: "green", old: "red", only: true, want: "stays-red"},
 		"unknown, green before":                 {before: "green", after: "green", old: "red", want: "stays-red"},
 		"known in part, the rest was red":       {before: "red a", after: "green a", old: "red a", want: "stays-red!"},
 		"known in part, what was red is known":  {before: "red -a", after: "green a", old: "red a", want: "stays-red"},
@@ -79,7 +80,7 @@ func TestWeigh(t *testing.T) {
 		"it does not make the check fail":       {before: "green a", after: "green a", canary: "green a", want: "must-fail!"},
 	} {
 		w := weighing{before: result(c.before), after: result(c.after), old: result(c.old), canary: result(c.canary),
-			back: c.old != "", cut: c.cut, asks: c.asks}
+			cut: c.cut, asks: c.asks, only: c.only}
 		var got []string
 		for _, f := range w.weigh() {
 			word := f.Rule

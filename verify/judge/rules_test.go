@@ -1,0 +1,186 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"descartes/gitops"
+	"descartes/internal/docs"
+	"descartes/verify"
+)
+
+// project is a repository to make trees in.
+func project(t *testing.T) *gitops.Repo {
+	t.Helper()
+	dir, env := t.TempDir(), append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+t.TempDir())
+	c := exec.CommandContext(t.Context(), "git", "init", "-q", dir)
+	c.Env = env
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	repo, err := gitops.Open(t.Context(), gitops.Options{Dir: dir, Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repo
+}
+
+// tree has these files; one whose text is "-" is not there.
+func tree(t *testing.T, repo *gitops.Repo, files ...map[string]string) gitops.Tree {
+	t.Helper()
+	all := map[string]string{}
+	for _, m := range files {
+		maps.Copy(all, m)
+	}
+	content := map[string][]byte{}
+	for path, text := range all {
+		if text != "-" {
+			content[path] = []byte(text)
+		}
+	}
+	made, err := repo.WithContent(t.Context(), repo.EmptyTree(), content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// before is the project of the table.
+var before = map[string]string{
+	"add.go":                   "package add\n\nfunc Add(a, b int) int { return a - b }\n",
+	"old.go":                   "package add\n\nfunc Old() {}\n",
+	"add_test.go":              "package add\n\nfunc TestAdd(t *testing.T) {\n\tassert(Add(1234, 1), 1235)\n\tassert(Add(7, 5671), 5678)\n}\n",
+	"testdata/a.txt":           "one\n",
+	"pytest.ini":               "[pytest]\naddopts = -q\n",
+	"Makefile":                 "test:\n\tgo test ./...\n",
+	".github/workflows/ci.yml": "run: make test\n",
+	"descartes.yaml":           "verify: make test\n",
+	"sql/schema.sql":           "create table a;\n",
+	"README.md":                "# add\n",
+}
+
+// Each rule is found by what it is for, and by nothing that looks like it. The check's results are those that a row
+// gives: before the change, with it, and with the tests as they were.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	repo, seen := project(t), map[string]bool{}
+	base := tree(t, repo, before)
+	fixed := map[string]string{"add.go": "package add\n\nfunc Add(a, b int) int { return a + b }\n"}
+	for name, c := range map[string]struct {
+		change              map[string]string
+		before, after, then string // results; "" for then: it is not run
+		title               string
+		want                []string
+	}{
+		"work":       {change: fixed, before: "red -TestAdd", after: "green TestAdd"},
+		"a new test": {change: map[string]string{"add.go": fixed["add.go"], "more_test.go": "package add\n"}, before: "red -TestAdd", after: "green TestAdd TestMore"},
+		"what the test expects": {change: map[string]string{"add_test.go": "package add\n\nfunc TestAdd(t *testing.T) {\n\tassert(Add(1234, 1), 1233)\n\tassert(Add(7, 5671), 5678)\n}\n"},
+			before: "red -TestAdd", after: "green TestAdd", then: "red -TestAdd", want: []string{"changed", "nothing", "stays-red!"}},
+		"an old test that the new code fails": {change: map[string]string{"add.go": fixed["add.go"], "add_test.go": "package add\n\nfunc TestAdd(t *testing.T) {\n\tassert(Add(2, 1), 3)\n\tassert(1, 1)\n}\n"},
+			before: "green TestAdd", after: "green TestAdd", then: "red -TestAdd", want: []string{"changed", "old-fails"}},
+		"a deleted test": {change: map[string]string{"add.go": fixed["add.go"], "add_test.go": "-"},
+			before: "red -TestAdd TestTwo", after: "green TestTwo", then: "red -TestAdd TestTwo", want: []string{"assertions", "fewer!", "stays-red!"}},
+		"a deleted test, as the title says": {title: "Delete the tests of add", change: map[string]string{"add_test.go": "-"},
+			before: "green TestAdd TestTwo", after: "green TestTwo", then: "green TestAdd TestTwo", want: []string{"assertions", "lost", "nothing"}},
+		"code that goes with its test": {change: map[string]string{"old.go": "-", "add.go": fixed["add.go"], "add_test.go": "-"},
+			before: "green TestAdd TestTwo", after: "green TestTwo", then: "red -add! TestTwo", want: []string{"assertions", "lost", "old-fails"}},
+		"a skipped test": {change: map[string]string{"add.go": fixed["add.go"], "add_test.go": before["add_test.go"] + "func TestMore(t *testing.T) { t.Skip() }\n"},
+			before: "red -TestAdd", after: "green TestAdd ~TestMore", then: "green TestAdd", want: []string{"skipped"}},
+		"a fixture":                    {change: map[string]string{"add.go": fixed["add.go"], "testdata/a.txt": "two\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"expected"}},
+		"values of the tests":          {change: map[string]string{"add.go": "package add\n\nfunc Add(a, b int) int {\n\tif a == 1234 {\n\t\treturn 1235\n\t}\n\treturn 5678\n}\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"expected-values"}},
+		"it knows that it is tested":   {change: map[string]string{"add.go": fixed["add.go"] + "var t = testing.Testing()\n"}, before: "red -TestAdd", after: "green TestAdd", then: "red TestAdd -TestCanaryXq", want: []string{"knows-tests"}},
+		"a test that must fail":        {change: map[string]string{"add.go": fixed["add.go"] + "func init() { syscall.Exit(0) }\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"must-fail!", "reaches-tests"}},
+		"settings of a runner":         {change: map[string]string{"add.go": fixed["add.go"], "pytest.ini": "[pytest]\naddopts = -q -k none\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
+		"another program of that name": {change: map[string]string{"add.go": fixed["add.go"], "bin/go": "true\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
+		"a build file":                 {change: map[string]string{"add.go": fixed["add.go"], "Makefile": "test:\n\ttrue\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
+		"a quiet linter":               {change: map[string]string{"add.go": fixed["add.go"] + "var x = 1 //nolint\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"silenced"}},
+		"CI":                           {change: map[string]string{"add.go": fixed["add.go"], ".github/workflows/ci.yml": "run: true\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"ci"}},
+		"the settings of runs":         {change: map[string]string{"add.go": fixed["add.go"], "descartes.yaml": "verify: \"true\"\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"protected!", "settings"}},
+		"a protected path":             {change: map[string]string{"add.go": fixed["add.go"], "sql/schema.sql": "drop table a;\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"protected!"}},
+		"a token":                      {change: map[string]string{"add.go": fixed["add.go"] + "var k = \"ghp_0123456789abcdefghijABCDEFGHIJ012345\"\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"secret"}},
+		"a stub":                       {change: map[string]string{"add.go": fixed["add.go"] + "func More() { panic(\"not implemented\") }\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"stub"}},
+		"only words":                   {change: map[string]string{"README.md": "# add adds\n"}, before: "green TestAdd", after: "green TestAdd", want: []string{"nothing"}},
+	} {
+		var ran []gitops.Tree
+		then := result(c.then)
+		v, err := Judge(t.Context(), Case{Repo: repo, Base: base, New: tree(t, repo, before, c.change), Title: c.title,
+			Checks: []verify.Check{{Run: "make test"}}, Before: []*verify.Result{result(c.before)},
+			After: []verify.Result{*result(c.after)},
+			Named: func(path string) (bool, bool) { return strings.HasPrefix(path, "sql/"), false },
+			Run: func(_ context.Context, tree gitops.Tree, _ verify.Check, _ bool) (verify.Result, error) {
+				ran = append(ran, tree)
+				if then == nil {
+					return *result("green TestAdd TestCanaryXq"), nil
+				}
+				return *then, nil
+			}})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got []string
+		for _, f := range v.Findings {
+			if (&Policy{}).Of(f) == Off {
+				continue // it is said elsewhere
+			}
+			seen[f.Rule] = true
+			rule := f.Rule
+			if f.Refuses {
+				rule += "!"
+			}
+			got = append(got, rule)
+			if strings.Contains(f.String(), "ghp_") {
+				t.Errorf("%s: it says the secret: %s", name, f)
+			}
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q; %d runs", name, got, c.want, len(ran))
+		}
+	}
+	for _, r := range Rules() {
+		if !seen[r.Name] && r.Name != "installed" { // which is no matter of commits
+			t.Errorf("no row shows %s", r.Name)
+		}
+	}
+}
+
+// What settings and tasks say of a finding.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	refused, named, asked := Finding{Rule: "fewer", Refuses: true}, Finding{Rule: "ci"}, Finding{Rule: "fewer"}
+	work := Finding{Rule: "nothing"}
+	for name, c := range map[string]struct {
+		Policy
+		want [4]Level
+	}{
+		"nothing":        {want: [4]Level{Fail, Warn, Warn, Warn}},
+		"all fail":       {Policy{Levels: map[string]Level{All: Fail}}, [4]Level{Fail, Fail, Warn, Warn}},
+		"all off":        {Policy{Levels: map[string]Level{All: Off}}, [4]Level{Off, Off, Off, Warn}},
+		"a group":        {Policy{Levels: map[string]Level{All: Fail, "tests": Warn, "ci": Off}}, [4]Level{Warn, Off, Warn, Warn}},
+		"a rule":         {Policy{Levels: map[string]Level{"tests": Off, "fewer": Ask, "work": Off}}, [4]Level{Ask, Warn, Warn, Off}},
+		"a task's own":   {Policy{Levels: map[string]Level{All: Fail}, Allow: []string{"tests"}}, [4]Level{Warn, Fail, Warn, Warn}},
+		"what is unsaid": {Policy{Levels: map[string]Level{"ci": Ask}}, [4]Level{Fail, Ask, Warn, Warn}},
+	} {
+		if got := [4]Level{c.Of(refused), c.Of(named), c.Of(asked), c.Of(work)}; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// docs/guard.md has the table of rules.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("# Rules of the guard\n\nWhat is said of an attempt besides that its checks pass. `fail` refuses it, `warn` names it. `guard` in `descartes.yaml` and `allow` of a task name rules, groups or `all`, which is every group but `work`.\n\n| rule | group | by default | finds |\n|---|---|---|---|\n")
+	for _, r := range Rules() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Group, r.Level, r.Finds)
+	}
+	docs.Page(t, filepath.Join("docs", "guard.md"), b.String())
+}
