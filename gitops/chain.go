@@ -122,6 +122,9 @@ func (c *ChainLink) Wave() string {
 const (
 	taskKey = "Descartes-Task"
 	listKey = "Descartes-List"
+
+	// ListTrailer begins the line that Place is.
+	ListTrailer = listKey + ": "
 )
 
 // Named is a task that a commit names, or without a task a list of this repository.
@@ -145,7 +148,7 @@ func (n Named) Place() string {
 	if n.List == "" {
 		return ""
 	}
-	return listKey + ": " + oneline.Text(n.List) + "\n"
+	return ListTrailer + oneline.Text(n.List) + "\n"
 }
 
 // idParts keep a slash in an id apart from the one before it.

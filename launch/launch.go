@@ -221,7 +221,7 @@ func (r *Run) list(repo *gitops.Repo) string {
 	if r.Tag == nil {
 		return r.Name()
 	}
-	return source.ListOf(r.Tag.File, repo.Root()).Key()
+	return store.ListOf(r.Tag.File, repo.Root()).Key()
 }
 
 // resumes reports whether the run goes on where another stopped.
@@ -436,7 +436,7 @@ func (r *Run) openRepo(ctx context.Context) {
 
 // runnable names what keeps the list from being run here now.
 func (r *Run) runnable(ctx context.Context) {
-	old, err := store.NewHome(r.Root).Unfinished(r.Tag.File.Tag())
+	old, err := store.NewHome(r.Root).Unfinished(r.Tag.Key())
 	if err != nil {
 		r.wrong(err)
 		return
@@ -532,7 +532,7 @@ func (r *Run) checkGround(ctx context.Context) {
 	}
 	who := store.Holder{Here: r.Here}
 	if r.Tag != nil {
-		who.Tag = r.Name()
+		who.List = r.Tag.Key()
 	}
 	if err := store.NewHome(r.Root).Beside(ctx, r.Repo, who); err != nil {
 		r.wrong(err)
@@ -546,7 +546,7 @@ func (r *Run) checkGround(ctx context.Context) {
 	}
 	goesOn := r.resumes()
 	if r.Tag != nil && !goesOn {
-		old, err := store.NewHome(r.Root).Unfinished(r.Name())
+		old, err := store.NewHome(r.Root).Unfinished(r.Tag.Key())
 		if goesOn = old != nil; err != nil {
 			r.wrong(err)
 		}
@@ -693,9 +693,12 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 
 // other is the branch with the work of tasks that the list calls done and a branch lacks, and these tasks; "" for none.
 func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref string, done []string, err error) {
+	if r.Tag == nil {
+		return "", nil, nil
+	}
 	home := store.NewHome(r.Root)
-	runs, err := home.Of(r.Name())
-	if err != nil || r.Tag == nil {
+	runs, err := home.Of(r.Tag.Key())
+	if err != nil {
 		return "", nil, err
 	}
 	var commits []journal.WaveCommit
@@ -837,7 +840,7 @@ func (r *Run) pushBranch(ctx context.Context) error {
 		}
 	}
 	p := trunk.Pushing{Branch: ref, Trunk: store.TagTrunkRef(r.list(r.Repo), ref)}
-	loops, err := store.NewHome(r.Root).Of(r.Name())
+	loops, err := store.NewHome(r.Root).Of(r.Tag.Key())
 	if err != nil {
 		return err
 	}
@@ -973,7 +976,7 @@ func (r *Run) hear(ctx context.Context) {
 	if err == nil {
 		var there, here store.Said
 		if there, err = trunk.ReadSaid(ctx, r.Repo, at); err == nil {
-			if here, err = store.NewHome(r.Root).Said(r.Name()); err == nil {
+			if here, err = store.NewHome(r.Root).Said(r.Tag.Key()); err == nil {
 				r.Tag.Answers = here.With(there).Answers
 			}
 		}
@@ -986,7 +989,7 @@ func (r *Run) hear(ctx context.Context) {
 // sayings are what is said about the tag's tasks.
 func (r *Run) sayings() trunk.Sayings {
 	return trunk.Sayings{Repo: r.Repo, Home: store.NewHome(r.Root), FS: atomicfile.OS(), Tag: r.Name(),
-		List: r.list(r.Repo), Now: gitops.Now}
+		List: r.list(r.Repo), Key: r.Tag.Key(), Now: gitops.Now}
 }
 
 // fetchSaid takes over what is said about the tag's tasks at a remote.

@@ -66,7 +66,7 @@ func (w *taskWork) acceptUsed(task string) error {
 			used.Used, one.Accept = true, &used
 		}
 	}
-	return w.run.home.EditSaid(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Tag,
+	return w.run.home.EditSaid(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Key(),
 		func(s *store.Said) bool {
 			for i := range s.Answers {
 				if one := &s.Answers[i]; one.Task == task && one.Accept != nil {
@@ -83,7 +83,7 @@ func (w *list) takeAnswers() (bool, error) {
 	if len(w.run.history.Blocked()) == 0 {
 		return false, nil
 	}
-	answers, err := w.run.home.Answers(w.run.state.Tag)
+	answers, err := w.run.home.Answers(w.run.state.Key())
 	if err != nil {
 		return false, w.run.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
@@ -108,7 +108,7 @@ func (w *list) takeAnswers() (bool, error) {
 // sayings are what is said about the tasks of the list.
 func (l *Loop) sayings() trunk.Sayings {
 	return trunk.Sayings{Repo: l.tools.Repo, Home: l.home, FS: l.tools.FS, Tag: l.list.Tag, List: l.list.Key(),
-		Now: l.tools.Now}
+		Key: l.state.Key(), Now: l.tools.Now}
 }
 
 // share keeps what is blocked, and what is asked, with the answers: the next run has it, in any clone. It is slow.
@@ -122,7 +122,7 @@ func (w *tagWork) share(ctx context.Context) error {
 			of[e.Task] = e
 		}
 	})
-	err := w.run.home.EditSaid(ctx, w.run.tools.FS, w.run.state.Tag, func(s *store.Said) bool {
+	err := w.run.home.EditSaid(ctx, w.run.tools.FS, w.run.state.Key(), func(s *store.Said) bool {
 		for _, id := range open {
 			if e := of[id]; e != nil {
 				blocked = append(blocked, store.Asked{Loop: w.run.state.ID, Task: id, Title: e.Title, Reason: e.Reason,

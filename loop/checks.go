@@ -600,8 +600,8 @@ type before struct {
 	known  journal.Checks // of the project's last tag loop, if it allowed known failures
 }
 
-// earlier reads what the loops before one over a tag recorded about their checks.
-func earlier(h store.Home, tag string) (b before) {
+// earlier reads what the loops before one over a list, which store.Home.KeyOf names, recorded about their checks.
+func earlier(h store.Home, key string) (b before) {
 	all, err := h.List()
 	if err != nil {
 		return b
@@ -618,7 +618,7 @@ func earlier(h store.Home, tag string) (b before) {
 	if len(all) > 0 && all[0].State.Config.Baseline == config.BaselineKnown {
 		b.known = checks(all[0])
 	}
-	if at := slices.IndexFunc(all, func(s store.Saved) bool { return s.State.Tag == tag }); at >= 0 {
+	if at := slices.IndexFunc(all, func(s store.Saved) bool { return s.State.Key() == key }); at >= 0 {
 		b.passes = checks(all[at])
 	}
 	return b

@@ -78,7 +78,7 @@ func (t *mainline) putBack(ctx context.Context, fate *trunk.Fate, head string, h
 			Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head),
 			Output: fate.Detail()}
 		if _, err := t.run.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()},
-			t.run.tools.Redact.Text(k.Message(t.run.state.Tag))); err != nil {
+			t.run.tools.Redact.Text(k.Message(t.run.list))); err != nil {
 			return gitErr("keep the work on task "+v.Task, err)
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task,

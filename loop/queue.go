@@ -44,7 +44,7 @@ type queue struct {
 // order returns the queue of a run. A new run uses the durations of the tag's last loop.
 func (w *queue) order(slots int) (*scheduler.Queue, error) {
 	took := map[string]time.Duration{}
-	last, err := w.run.home.LastOf(w.run.state.Tag)
+	last, err := w.run.home.LastOf(w.run.state.Key())
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (w *taskWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 		return false, nil
 	}
 	ref := w.kept[at]
-	k, ok := source.ReadKept(ref, w.run.state.Tag, open.Task)
+	k, ok := source.ReadKept(ref, w.run.list, open.Task)
 	if !ok || k.Verified() == 0 {
 		return false, nil
 	}

@@ -49,12 +49,12 @@ func (j Tag) begin(l *Loop, opt StartOptions) *tagWork {
 	if l.tools.Repo != nil {
 		top = l.tools.Repo.Root()
 	}
-	l.list = source.ListOf(j.File, top)
+	l.list = store.ListOf(j.File, top)
 	// else statuses are written into the list meanwhile
 	if l.fixed, _ = source.Protected(l.config, l.root, j.File); !l.tools.Here {
 		l.fixed = append(l.fixed, j.File.Path())
 	}
-	l.who.Tag, l.who.Files = j.File.Tag(), store.FilesOf(j.File)
+	l.who.Tag, l.who.List, l.who.Files = j.File.Tag(), j.Key(), store.FilesOf(j.File)
 	return w
 }
 
@@ -67,11 +67,11 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 		}
 	}
 	if opt.Resume == "" && l.config.Baseline != config.BaselineOff {
-		l.checks.last = earlier(l.home, j.File.Tag())
+		l.checks.last = earlier(l.home, j.Key())
 	}
 	var old *store.Saved
 	if opt.Resume == "" {
-		old, err = l.home.Unfinished(j.File.Tag())
+		old, err = l.home.Unfinished(j.Key())
 	} else {
 		old = &store.Saved{Path: opt.Resume}
 		old.State, err = l.home.Load(opt.Resume)
@@ -92,9 +92,10 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 		return "", err
 	}
 	s := l.state
+	s.List = store.ListOf(j.File, l.root).List
 	s.Kind, s.Tag, s.TaskFile, s.Scope = store.KindTag, j.File.Tag(), l.relative(j.File.Path()), opt.Scope
 	l.who.Loop = s.ID
-	if err := l.locks.take(ctx, store.TagLock(l.tools.Repo.Dir(), s.Tag)); err != nil {
+	if err := l.locks.take(ctx, store.ListLock(l.tools.Repo.Dir(), l.list.Key())); err != nil {
 		return "", err
 	}
 	if err := source.Unchanged(j.File); err != nil {
@@ -103,7 +104,7 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 	if err := l.sayings().Share(ctx, ""); err != nil {
 		return "", gitErr("take over the answers", err)
 	}
-	if j.Answers, err = l.home.Answers(s.Tag); err != nil {
+	if j.Answers, err = l.home.Answers(s.Key()); err != nil {
 		return "", err
 	}
 	if err := j.File.Clean(); err != nil { // half written by a killed loop

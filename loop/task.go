@@ -88,7 +88,7 @@ func (w *taskWork) spec(u *unit) (spec specbuild.Spec, err error) {
 	if r.Attempt, r.Of = u.number, u.of; u.round != nil {
 		r.Attempt = u.round.first
 	}
-	r.AddEarlier(w.kept, w.run.state.Tag, w.run.state.ID)
+	r.AddEarlier(w.kept, w.run.list, w.run.state.ID)
 	return w.run.job.Spec(r)
 }
 
@@ -484,7 +484,7 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *trunk.Fate) (ref str
 	}
 	ref = store.RefPrefix(w.run.state.ID, u.task.ID) + strconv.Itoa(u.number)
 	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, parents,
-		w.run.tools.Redact.Text(k.Message(w.run.state.Tag))); err != nil {
+		w.run.tools.Redact.Text(k.Message(w.run.list))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
 	if same {

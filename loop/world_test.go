@@ -188,7 +188,7 @@ func idle(j *source.Job) []source.Problem {
 	if j == nil || len(j.Runnable()) > 0 {
 		return nil
 	}
-	if old, err := store.NewHome(j.Root).Unfinished(j.File.Tag()); err != nil || old != nil {
+	if old, err := store.NewHome(j.Root).Unfinished(j.Key()); err != nil || old != nil {
 		return nil
 	}
 	return []source.Problem{j.NothingRuns()}

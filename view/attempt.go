@@ -231,17 +231,23 @@ func took(seconds float64) string {
 	return terminal.Duration(time.Duration(seconds * float64(time.Second)))
 }
 
+// Kept is what a repository keeps of runs, and how it names a list there.
+type Kept struct {
+	List gitops.Named
+	Refs []gitops.Ref
+}
+
 // Attempts joins a task's attempts in the journals of all loops with the refs that keep them. A ref whose journal is
 // gone is described by its own message.
-func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
+func (b *Board) Attempts(id string, kept Kept) ([]*Attempt, error) {
 	home := store.NewHome(b.Root)
 	all, err := home.List()
 	if err != nil {
 		return nil, err
 	}
-	out, told := []*Attempt{}, map[string]*Attempt{}
+	out, told, key := []*Attempt{}, map[string]*Attempt{}, b.job.Key()
 	for _, s := range all {
-		if s.State == nil || s.State.Tag != b.File.Tag() {
+		if s.State == nil || s.State.Key() != key {
 			continue
 		}
 		h, err := journal.Load(home.Events(s.State.ID))
@@ -255,9 +261,9 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 			}
 		}
 	}
-	for _, r := range refs {
+	for _, r := range kept.Refs {
 		a := told[r.Name]
-		if k, ok := source.ReadKept(r, b.File.Tag(), id); ok && a == nil {
+		if k, ok := source.ReadKept(r, kept.List, id); ok && a == nil {
 			a = &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}}, Loop: k.Loop,
 				N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, At: r.When, Stand: verdictStand(k.Verdict)}
 			out = append(out, a)

@@ -48,14 +48,14 @@ func NewBoard(job *source.Job) (*Board, error) {
 		b.mapped = &job.Config
 	}
 	home := store.NewHome(b.Root)
-	all, err := home.Of(file.Tag())
+	all, err := home.Of(job.Key())
 	if err == nil && slices.ContainsFunc(all, home.IsLive) {
 		err = b.reread()
 	}
 	if err != nil {
 		return nil, err
 	}
-	said, err := home.Said(file.Tag())
+	said, err := home.Said(job.Key())
 	if err != nil {
 		return nil, err
 	}

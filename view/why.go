@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
@@ -55,7 +54,7 @@ type Evidence struct {
 // Why looks into the journals, the graph, the refs and the receipts, where MarkStale was given them. commit finds the
 // commit that holds a loop's work on the task, where no journal names it; here is what a command needs besides where
 // it is typed.
-func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) string, here string) (*Why, error) {
+func (b *Board) Why(t *tasks.Task, kept Kept, commit func(loop string) string, here string) (*Why, error) {
 	d := b.Detail(t)
 	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{},
 		Causes: []store.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
@@ -67,10 +66,10 @@ func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) s
 		}
 	}
 	var err error
-	if w.Attempts, err = b.Attempts(t.ID, refs); err != nil {
+	if w.Attempts, err = b.Attempts(t.ID, kept); err != nil {
 		return nil, err
 	}
-	answers, err := store.NewHome(b.Root).Answers(w.Tag)
+	answers, err := store.NewHome(b.Root).Answers(b.job.Key())
 	if err != nil {
 		return nil, err
 	}

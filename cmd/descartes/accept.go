@@ -52,11 +52,11 @@ func (a *app) accept(id string, by acceptance) error {
 	if err != nil {
 		return err
 	}
-	refs, err := a.refs()
+	all, err := a.kept(b.File)
 	if err != nil {
 		return err
 	}
-	list, err := b.Attempts(t.ID, refs)
+	list, err := b.Attempts(t.ID, all)
 	if err != nil {
 		return err
 	}

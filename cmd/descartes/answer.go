@@ -98,7 +98,7 @@ func (a *app) answerTask(id string, edit bool, args []string) error {
 	}
 	task := store.TaskID{ID: t.ID, Numeric: t.Numeric}
 	if len(args) == 0 && !edit {
-		return a.showAnswers(file.Tag(), "task "+t.ID, task, open, listFlags(a.root, file.Tag(), c.TasksFile))
+		return a.showAnswers(a.home.KeyOf(file), "task "+t.ID, task, open, listFlags(a.root, file.Tag(), c.TasksFile))
 	}
 	text, err := a.answerText(open, edit, args)
 	if err != nil {
@@ -238,7 +238,7 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 	}
 	d := &decided{statusChange: statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status,
 		To: tasks.Pending, File: store.Relative(a.root, file.Path())}}
-	if who, owned := a.home.Owner(file); owned && who.Tag == file.Tag() {
+	if who, owned := a.home.Owner(file); owned && who.List == a.home.KeyOf(file) {
 		h, err := journal.Load(a.home.Events(who.Loop))
 		if said.Question == "" && (err != nil || h.Task(t.ID).Blocked == nil) {
 			return nil, &failure{code: exitInput, err: &store.BusyError{Holder: who},
@@ -269,7 +269,7 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 			return nil, unwritable(err)
 		}
 	}
-	last, err := a.home.LastOf(file.Tag())
+	last, err := a.home.LastOf(a.home.KeyOf(file))
 	if err == nil && last != nil && (!last.State.Completed || reopened(a.root, last.State)) {
 		d.Next = resumeOf(a.root, last.State.ID, last.Path)
 	} else {
@@ -284,7 +284,7 @@ func (a *app) hear(list *tasks.File) error {
 	if err != nil {
 		return notRepo(err)
 	}
-	if at, err := repo.RefCommit(store.SaidRef(source.ListOf(list, repo.Root()).Key())); err != nil || at == "" {
+	if at, err := repo.RefCommit(store.SaidRef(store.ListOf(list, repo.Root()).Key())); err != nil || at == "" {
 		return err
 	}
 	return a.share(list)
@@ -304,13 +304,13 @@ func (a *app) share(list *tasks.File) error {
 		return notRepo(err)
 	}
 	says := trunk.Sayings{Repo: repo, Home: a.home, FS: atomicfile.OS(), Tag: list.Tag(),
-		List: source.ListOf(list, repo.Root()).Key(), Now: gitops.Now}
+		List: store.ListOf(list, repo.Root()).Key(), Key: a.home.KeyOf(list), Now: gitops.Now}
 	return says.Share(a.ctx(), "")
 }
 
 // answer keeps what a person said about a task of a list.
 func (a *app) answer(list *tasks.File, said store.Answer) error {
-	if err := a.home.Answer(a.ctx(), atomicfile.OS(), list.Tag(), said); err != nil {
+	if err := a.home.Answer(a.ctx(), atomicfile.OS(), a.home.KeyOf(list), said); err != nil {
 		return err
 	}
 	return a.share(list)

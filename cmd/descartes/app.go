@@ -15,6 +15,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop/store"
+	"descartes/tasks"
 	"descartes/view"
 )
 
@@ -81,19 +82,18 @@ func (a *app) repo() (_ *gitops.Repo, err error) {
 	return a.git, err
 }
 
-// refs are what loops keep in the repository; none where there is no repository.
-func (a *app) refs() ([]gitops.Ref, error) {
+// kept is what loops keep in the repository, for a look at a list; nothing where there is no repository.
+func (a *app) kept(list *tasks.File) (k view.Kept, err error) {
 	repo, err := a.repo()
-	if errors.Is(err, gitops.ErrNotRepo) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return k, notRepo(err)
 	}
-	return repo.Refs(a.ctx(), "refs/descartes/")
+	k.List = store.ListOf(list, repo.Root())
+	k.Refs, err = repo.Refs(a.ctx(), "refs/descartes/")
+	return k, err
 }
 
-// refsOf are the same where no call has the repository open, with that name in front.
+// refsOf are the refs of loops with that name in front; none where there is no repository.
 func refsOf(ctx context.Context, root, of string) ([]gitops.Ref, error) {
 	repo, err := openRepo(ctx, root)
 	if err != nil {

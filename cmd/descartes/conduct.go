@@ -268,7 +268,7 @@ func (c *conduct) run(cmd *cobra.Command) error {
 	}
 	if r.Tag != nil {
 		board = boardAfter(r, e.State)
-		said, serr := store.NewHome(r.Root).Said(r.Name())
+		said, serr := store.NewHome(r.Root).Said(r.Tag.Key())
 		if serr != nil {
 			p.warn(serr.Error())
 		}

@@ -249,7 +249,7 @@ func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
 		_, err = s.isPrompt(d.root)
 	} else if err = chooseSource(io.Discard, d.root, &s.Scud); err == nil {
 		var old *store.Saved
-		if old, err = unfinished(d.root, s.Scud.Tag); old != nil {
+		if old, err = unfinished(d.root, s.Scud); old != nil {
 			w.Options.Resume = old.Path
 		}
 	}

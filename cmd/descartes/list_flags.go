@@ -148,8 +148,8 @@ func lastList(root string) string {
 	return c.TasksFile
 }
 
-// chooseSource completes which list is meant: the file of the last run where it has no other place, the file of the
-// tag's unfinished loop, or the tag that is the active one, or the only one there is. Where nothing in the command
+// chooseSource completes which list is meant: the file of the last run where it has no other place, or where the tag is
+// in no usual place the file of the loop over it, or the tag that is the active one, or the only one there is. Where nothing in the command
 // line says so and there are others, say hears of it.
 func chooseSource(say io.Writer, root string, c *config.ScudConfig) error {
 	if c.Tag == "" && c.TasksFile == "" && c.PlanPath == "" {
@@ -181,11 +181,11 @@ func chooseSource(say io.Writer, root string, c *config.ScudConfig) error {
 		}
 	}
 	if c.TasksFile == "" {
-		old, err := unfinished(root, c.Tag)
 		var missing *tasks.NotFoundError
-		if _, listed := tasks.Open(root, c.Tag); err == nil && old == nil && errors.As(listed, &missing) {
-			old, err = store.NewHome(root).LastOf(c.Tag)
+		if _, err := tasks.Open(root, c.Tag); !errors.As(err, &missing) {
+			return nil // what is wrong with it whoever opens it says
 		}
+		old, err := store.NewHome(root).OfTag(c.Tag)
 		if err != nil || old == nil {
 			return err
 		}

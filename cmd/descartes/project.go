@@ -19,6 +19,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop/journal"
+	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -148,10 +149,10 @@ func openRepo(ctx context.Context, root string) (*gitops.Repo, error) {
 	return launch.OpenRepo(ctx, root, &config.Config{}, nil)
 }
 
-// unfinished is the loop over a tag that a new start resumes, or nil.
-func unfinished(root, tag string) (*store.Saved, error) {
-	if tasks.ValidTag(tag) != nil {
+// unfinished is the loop over a list that a new start resumes, or nil.
+func unfinished(root string, c config.ScudConfig) (*store.Saved, error) {
+	if tasks.ValidTag(c.Tag) != nil {
 		return nil, nil
 	}
-	return store.NewHome(root).Unfinished(tag)
+	return store.NewHome(root).Unfinished(source.Key(root, c))
 }

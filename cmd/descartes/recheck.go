@@ -242,11 +242,11 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 		return nil, "", err
 	}
 	if k.from == "" {
-		tag := k.Scud.Tag
-		if _, only, err := k.list(io.Discard); tag == "" && err == nil {
-			tag = only.Tag
+		list := k.Scud
+		if _, only, err := k.list(io.Discard); list.Tag == "" && err == nil {
+			list = only
 		}
-		if last, err := k.home.LastOf(tag); err == nil && last != nil {
+		if last, err := k.home.LastOf(source.Key(k.root, list)); err == nil && last != nil {
 			k.Adopt(last.State.Config, "verify", "scud.verification_command")
 		}
 	}

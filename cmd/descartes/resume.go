@@ -113,7 +113,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	}
 	if stepped { // each step is a loop of its own, unless one has tasks left
 		w.Options.Resume = ""
-		if old, err := unfinished(root, s.Scud.Tag); err != nil {
+		if old, err := unfinished(root, s.Scud); err != nil {
 			return err
 		} else if old != nil {
 			w.Options.Resume = old.Path

@@ -98,7 +98,7 @@ func (a *app) rewind(wave int, force, dry bool) error {
 		}
 		return a.show(w, terminal.CleanLines(b.String()))
 	}
-	last, err := a.home.LastOf(w.Tag)
+	last, err := a.home.LastOf(source.Key(a.root, c))
 	fmt.Fprintf(&b, "next: %s\nor: git merge --ff-only %s\nnote: the merge brings it all back\n",
 		startAgain(listFlags(a.root, w.Tag, c.TasksFile), last), w.Keep)
 	return cmp.Or(a.show(w, terminal.CleanLines(b.String())), err)

@@ -74,7 +74,7 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	if err = chooseSource(a.cmd.ErrOrStderr(), a.root, &a.Scud); err != nil {
 		return spec, err
 	}
-	last, err := a.home.LastOf(a.Scud.Tag)
+	last, err := a.home.LastOf(source.Key(a.root, a.Scud))
 	if err != nil {
 		return spec, err
 	}
@@ -101,11 +101,11 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	if err != nil {
 		return spec, err
 	}
-	refs, err := a.refs()
+	kept, err := a.kept(b.File)
 	if err != nil {
 		return spec, err
 	}
-	req, err := source.NextSpec(a.home, of, b.File.Tag(), t.ID, attempt, refs)
+	req, err := source.NextSpec(a.home, of, kept.List, t.ID, attempt, kept.Refs)
 	if err != nil {
 		return spec, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"strings"
@@ -82,14 +81,13 @@ func startRun(cmd *cobra.Command, s *settings, scope store.Scope) error {
 		w.Kind = store.KindPrompt
 		return s.startPrompt(cmd, w)
 	}
-	given := s.Scud.TasksFile
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
 		return err
 	}
 	if s.StatePath != "" {
 		w.Options.StatePath = launch.Absolute(s.dirPath(), s.StatePath)
 	}
-	old, err := unfinished(root, s.Scud.Tag)
+	old, err := unfinished(root, s.Scud)
 	if err != nil {
 		return err
 	}
@@ -103,14 +101,6 @@ func startRun(cmd *cobra.Command, s *settings, scope store.Scope) error {
 	}
 	if old != nil {
 		w.Options.Resume = old.Path
-		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
-			if err := live(old.Path); err != nil {
-				return err
-			}
-			return badInput("descartes resume --name "+old.State.ID+" resumes it",
-				"run %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag,
-				standing(old.State), cmp.Or(file, old.State.TaskFile))
-		}
 	}
 	if err := s.free(root, w.Options, old); err != nil {
 		return err

@@ -78,7 +78,7 @@ func (a *app) settable(file *tasks.File, c config.ScudConfig, id string, to task
 		return nil, err
 	}
 	t, ok := file.Task(id)
-	switch ours := who.Tag == file.Tag(); {
+	switch ours := who.List == a.home.KeyOf(file); {
 	case !ok:
 		return nil, noTask(a.root, file, c, id)
 	case ours && known.Task(id).Open(), ours && known.Task(id).Attempts > 0 && to == tasks.Pending:

@@ -275,11 +275,15 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	if job == nil {
 		return "", problems(found)
 	}
-	refs, err := refsOf(ctx, v.root, "")
-	if err != nil {
-		return "", err
+	var kept view.Kept
+	if repo, rerr := openRepo(ctx, v.root); rerr == nil {
+		kept.List = store.ListOf(job.File, repo.Root())
+		kept.Refs, err = repo.Refs(ctx, "refs/descartes/")
+		if err = errors.Join(err, repo.Close()); err != nil {
+			return "", err
+		}
 	}
-	req, err := source.NextSpec(home, s.State.ID, s.State.Tag, a.Task, a.Number, refs)
+	req, err := source.NextSpec(home, s.State.ID, kept.List, a.Task, a.Number, kept.Refs)
 	if err != nil {
 		return "", err
 	}

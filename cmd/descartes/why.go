@@ -36,7 +36,7 @@ func (a *app) why(args []string) error {
 	if err != nil {
 		return err
 	}
-	refs, err := a.refs()
+	kept, err := a.kept(b.File)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (a *app) why(args []string) error {
 	}
 	whys, texts := []view.Why{}, []string{}
 	for _, t := range list {
-		w, err := b.Why(t, refs, func(loop string) string {
+		w, err := b.Why(t, kept, func(loop string) string {
 			if a.git == nil {
 				return ""
 			}

@@ -73,7 +73,7 @@ func load(root string, cfg config.Config, imports bool) (*Job, []Problem) {
 		note(err, "")
 	}
 	if j.File != nil {
-		if j.Answers, err = store.NewHome(root).Answers(j.File.Tag()); err != nil {
+		if j.Answers, err = store.NewHome(root).Answers(j.Key()); err != nil {
 			note(err, "fix it, or move it away: it has what was said with descartes answer")
 		}
 	}
@@ -301,7 +301,7 @@ func (j *Job) overlay() error {
 		return nil
 	}
 	home := store.NewHome(j.Root)
-	last, err := home.LastOf(j.File.Tag())
+	last, err := home.LastOf(j.Key())
 	if err != nil || last == nil {
 		return err
 	}
@@ -317,6 +317,9 @@ func (j *Job) overlay() error {
 	return nil
 }
 
+// Key names the job's list among the files of the project, as store.Home.KeyOf does.
+func (j *Job) Key() string { return store.NewHome(j.Root).KeyOf(j.File) }
+
 // NothingToDo reports whether every task of the job is done or set aside by a person, and no run is left to resume.
 func (j *Job) NothingToDo() (bool, error) {
 	done := 0
@@ -331,7 +334,7 @@ func (j *Job) NothingToDo() (bool, error) {
 	if done == 0 {
 		return false, nil
 	}
-	old, err := store.NewHome(j.Root).Unfinished(j.File.Tag())
+	old, err := store.NewHome(j.Root).Unfinished(j.Key())
 	return old == nil, err
 }
 

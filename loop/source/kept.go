@@ -41,15 +41,15 @@ const (
 	keptSame   = "Descartes-Changed: nothing"
 )
 
-// Message is that of the commit that keeps it.
-func (k *Kept) Message(tag string) string {
+// Message is that of the commit that keeps it, an attempt at a task of a list.
+func (k *Kept) Message(list gitops.Named) string {
 	var b strings.Builder
 	id := oneline.Text(k.Task)
 	unfit := ""
 	if k.Unfit {
 		unfit = ", not merged"
 	}
-	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit,
+	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", list.Tag, id, k.Attempt, k.Verdict, unfit,
 		oneline.Text(k.Reason))
 	lines := strings.Split(strings.TrimRight(oneline.Last(k.Output, maxKept), "\n"), "\n")
 	if strings.TrimSpace(k.Output) != "" {
@@ -58,8 +58,9 @@ func (k *Kept) Message(tag string) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "Descartes-Loop: %s\n%s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop,
-		gitops.Named{Tag: tag, Task: id}.Trailer(), k.Attempt, k.Verdict)
+	list.Task = id
+	fmt.Fprintf(&b, "Descartes-Loop: %s\n%s%s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop,
+		list.Place(), list.Trailer(), k.Attempt, k.Verdict)
 	if k.Unfit {
 		b.WriteString(keptUnfit + "\n")
 	}
@@ -75,18 +76,18 @@ func KeepsWork(r gitops.Ref) bool { return !strings.Contains(r.Message+"\n", "\n
 // Asked reports whether an attempt ended for that reason because its agent asked.
 func Asked(reason string) bool { return strings.HasPrefix(reason, agent.Asks) }
 
-// ReadKept reads a task's attempt from the ref that keeps it. ok is false for any other ref.
-func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
+// ReadKept reads an attempt at a list's task from the ref that keeps it. ok is false for any other ref.
+func ReadKept(r gitops.Ref, list gitops.Named, task string) (Kept, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
 	number, ok := strings.CutPrefix(r.Name, store.RefPrefix(name, task))
-	if !ok || !strings.HasPrefix(r.Message, tag+": task ") {
+	if !ok || !strings.HasPrefix(r.Message, list.Tag+": task ") {
 		return Kept{}, false
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil {
 		return Kept{}, false
 	}
-	k := Kept{Loop: name, Task: task, Attempt: n}
+	k, place := Kept{Loop: name, Task: task, Attempt: n}, ""
 	lines := strings.Split(r.Message, "\n")
 	if len(lines) > 2 {
 		k.Reason = lines[2]
@@ -98,9 +99,11 @@ func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 			k.Verdict = v
 		} else if line == keptUnfit {
 			k.Unfit = true
+		} else if strings.HasPrefix(line, gitops.ListTrailer) {
+			place = line + "\n"
 		}
 	}
-	return k, true
+	return k, place == list.Place()
 }
 
 // Verified is 1 for an attempt that was verified and integrated, else 0.
@@ -114,14 +117,14 @@ func (k *Kept) Verified() int {
 
 // AddEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier
 // loop.
-func (r *SpecRequest) AddEarlier(refs []gitops.Ref, tag, loop string) {
+func (r *SpecRequest) AddEarlier(refs []gitops.Ref, list gitops.Named, loop string) {
 	if r.Attempt > 1 || r.Failure != nil {
 		return
 	}
 	var last Kept
 	var ref gitops.Ref
 	for _, one := range refs {
-		k, ok := ReadKept(one, tag, r.Task)
+		k, ok := ReadKept(one, list, r.Task)
 		if !ok || k.Loop == loop || k.Verdict == string(verify.Cancelled) || k.Verdict == string(verify.Limited) ||
 			!r.Before.IsZero() && one.When.After(r.Before) {
 			continue

@@ -21,7 +21,8 @@ func OpenTasks(root string, c config.ScudConfig) (*tasks.File, error) {
 		return tasks.Open(root, c.Tag)
 	}
 	f, err := plan.Open(tasksPath(&c, root), c.Tag, func(tag string) (was []tasks.Task) {
-		last, _ := store.NewHome(root).LastOf(tag)
+		home := store.NewHome(root)
+		last, _ := home.LastOf(home.KeyAt(tasksPath(&c, root), tag))
 		if last == nil {
 			return nil
 		}
@@ -43,21 +44,12 @@ func tasksPath(c *config.ScudConfig, root string) string {
 	return filepath.Join(root, c.TasksFile)
 }
 
-// ListOf names a list in a repository, whose top is given: by its tag where that alone finds it there, else by its path
-// too. One that lies elsewhere has the tag alone: no other clone has that path.
-func ListOf(f *tasks.File, top string) gitops.Named {
-	n := gitops.Named{Tag: f.Tag()}
-	rel, err := filepath.Rel(top, f.Target())
-	if err != nil || !filepath.IsLocal(rel) {
-		return n
+// Key names the list that the settings mean among the files of the project, which need not be there yet.
+func Key(root string, c config.ScudConfig) string {
+	if c.TasksFile == "" {
+		return gitops.Named{Tag: c.Tag}.Key()
 	}
-	if own, err := tasks.TagPath(top, n.Tag); err == nil && own == filepath.Join(top, rel) {
-		return n
-	}
-	if usual, err := tasks.Open(top, n.Tag); err != nil || usual.Target() != f.Target() {
-		n.List = filepath.ToSlash(rel)
-	}
-	return n
+	return store.NewHome(root).KeyAt(tasksPath(&c, root), c.Tag)
 }
 
 // otherTags looks up tasks of other tags in their own lists, each read once, and says why a list cannot be read. It

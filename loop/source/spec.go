@@ -116,9 +116,10 @@ func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
 // NextSpec returns what the journal says for the spec of a task's next attempt, or of the attempt with that number:
 // the failure before it, and what earlier tasks had delivered by then. The next attempt at a blocked task is the one
 // --retry-blocked makes; any other attempt after a loop's end belongs to a new loop, which knows the refs of earlier
-// ones. With an empty id it is the first attempt of the tag's first loop here.
-func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.Ref) (r SpecRequest, err error) {
-	defer func() { r.AddEarlier(refs, tag, id) }()
+// ones. With an empty id it is the first attempt of the list's first loop here.
+func NextSpec(home store.Home, id string, list gitops.Named, task string, attempt int,
+	refs []gitops.Ref) (r SpecRequest, err error) {
+	defer func() { r.AddEarlier(refs, list, id) }()
 	if id == "" {
 		return SpecRequest{Task: task, Attempt: attempt}, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ import (
 )
 
 // Answer is a person's reply about a blocked task: to the question its agent asked, or unasked. Answers belong to the
-// tag, not to a loop: every later spec of the task contains them. Those about a prompt loop belong to the loop, and
+// list, not to a loop: every later spec of the task contains them. Those about a prompt loop belong to the loop, and
 // are in the prompt of each later iteration.
 type Answer struct {
 	Task     string    `json:"task"`               // "": a prompt loop
@@ -36,7 +37,7 @@ type Accept struct {
 	Used    bool   `json:"used,omitempty"` // a run has acted on it
 }
 
-// MaxAnswer limits one answer and MaxSaid the file of a tag's answers, both in bytes. maxAnswers is how many
+// MaxAnswer limits one answer and MaxSaid the file of a list's answers, both in bytes. maxAnswers is how many
 // answers of a task are kept: the latest ones.
 const (
 	MaxAnswer  = 16 << 10
@@ -44,7 +45,7 @@ const (
 	MaxSaid    = 16 << 20
 )
 
-// LoopKey stands in place of a tag for a prompt loop's answers. No tag has a colon.
+// LoopKey stands in place of a list's key for a prompt loop's answers. No tag has a colon, and no id a slash.
 func LoopKey(id string) string { return "loop:" + id }
 
 // Asked is why a run gave up a task, for those who have no journal of it.
@@ -130,20 +131,20 @@ func DecodeSaid(b []byte, name string) (Said, error) {
 	return f.Said, nil
 }
 
-// AnswerFile is the path of a tag's answers.
-func (h Home) AnswerFile(tag string) string {
-	return filepath.Join(string(h), "answers", safename.Of(tag)+".json")
+// AnswerFile is the path of what is said about a list, which KeyOf names, or of a prompt loop's answers.
+func (h Home) AnswerFile(key string) string {
+	return filepath.Join(string(h), "answers", safename.Of(key)+".json")
 }
 
-// Answers reads a tag's answers, oldest first. It returns none if nobody has answered.
-func (h Home) Answers(tag string) ([]Answer, error) {
-	said, err := h.Said(tag)
+// Answers reads a list's answers, oldest first. It returns none if nobody has answered.
+func (h Home) Answers(key string) ([]Answer, error) {
+	said, err := h.Said(key)
 	return said.Answers, err
 }
 
-// Said reads what is said about a tag's tasks in this working tree.
-func (h Home) Said(tag string) (Said, error) {
-	path := h.AnswerFile(tag)
+// Said reads what is said about a list's tasks in this working tree.
+func (h Home) Said(key string) (Said, error) {
+	path := h.AnswerFile(key)
 	data, err := plainfile.Read("", path, MaxSaid)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Said{}, nil
@@ -154,12 +155,12 @@ func (h Home) Said(tag string) (Said, error) {
 	return DecodeSaid(data, path)
 }
 
-// Answer adds an answer to a tag's, unless it repeats the task's latest one.
-func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) error {
+// Answer adds an answer to a list's, unless it repeats the task's latest one.
+func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, key string, a Answer) error {
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
 		return fmt.Errorf("answer %.40q: give at most %d bytes of UTF-8 text", a.Text, MaxAnswer)
 	}
-	return h.EditSaid(ctx, fsys, tag, func(s *Said) bool {
+	return h.EditSaid(ctx, fsys, key, func(s *Said) bool {
 		for _, was := range slices.Backward(s.Answers) {
 			if was.Task == a.Task {
 				if a.Text != "" && was.Question == a.Question && was.Text == a.Text {
@@ -173,9 +174,10 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 	})
 }
 
-// EditSaid changes what is said about a tag's tasks. Where edit returns false the file stays as it is.
-func (h Home) EditSaid(ctx context.Context, fsys atomicfile.FS, tag string, edit func(*Said) bool) (err error) {
-	path := h.AnswerFile(tag)
+// EditSaid changes what is said about a list's tasks. Where edit returns false the file stays as it is.
+func (h Home) EditSaid(ctx context.Context, fsys atomicfile.FS, key string, edit func(*Said) bool) (err error) {
+	path := h.AnswerFile(key)
+	tag, _, _ := strings.Cut(key, ":/")
 	lk, err := TakeLock(ctx, LockOf(path), LockWait, Holder{PID: os.Getpid(), Host: Hostname(), Tag: tag,
 		At: time.Now()})
 	if err != nil {
@@ -185,7 +187,7 @@ func (h Home) EditSaid(ctx context.Context, fsys atomicfile.FS, tag string, edit
 	if err := h.Make(fsys); err != nil {
 		return err
 	}
-	said, err := h.Said(tag)
+	said, err := h.Said(key)
 	if err != nil || !edit(&said) {
 		return err
 	}

@@ -114,12 +114,12 @@ func (h Home) Live() (live []Holder) {
 	return live
 }
 
-// Owner returns the live loop that a change of a task list would disturb: one over its tag, else one that uses the
-// same task file or mirror.
+// Owner returns the live loop that a change of a task list would disturb: one over it, else one that uses the same task
+// file or mirror.
 func (h Home) Owner(file *tasks.File) (owner Holder, owned bool) {
-	files := FilesOf(file)
+	files, key := FilesOf(file), h.KeyOf(file)
 	for _, who := range h.Live() {
-		if who.Tag == file.Tag() {
+		if who.List == key {
 			return who, true
 		}
 		if slices.ContainsFunc(files, func(path string) bool { return slices.Contains(who.Files, path) }) {
@@ -202,30 +202,48 @@ func (h Home) IsLive(s Saved) bool {
 	return busy
 }
 
-// Of finds the loops over a tag, in the order in which they began.
-func (h Home) Of(tag string) ([]Saved, error) {
+// Of finds the loops over a list, named by KeyOf, in the order in which they began.
+func (h Home) Of(list string) ([]Saved, error) {
+	return h.those(func(s *State) bool { return s.Key() == list })
+}
+
+func (h Home) those(are func(*State) bool) ([]Saved, error) {
 	all, err := h.List()
-	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Tag != tag })
+	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Tag == "" || !are(s.State) })
 	slices.SortStableFunc(all, func(a, b Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
 	return all, err
 }
 
-// Unfinished finds the tag's last loop that runs or can be resumed: killed, interrupted, paused or stopped by a limit.
-func (h Home) Unfinished(tag string) (*Saved, error) {
-	all, err := h.Of(tag)
-	for _, s := range slices.Backward(all) {
-		if !s.Archived && !s.State.Completed {
-			return &s, err
-		}
-	}
-	return nil, err
+// Unfinished finds the list's last loop that runs or can be resumed: killed, interrupted, paused or stopped by a limit.
+func (h Home) Unfinished(list string) (*Saved, error) {
+	all, err := h.Of(list)
+	return unfinished(all), err
 }
 
-// LastOf finds the tag's last loop, however it ended.
-func (h Home) LastOf(tag string) (*Saved, error) {
-	all, err := h.Of(tag)
+func unfinished(all []Saved) *Saved {
+	for _, s := range slices.Backward(all) {
+		if !s.Archived && !s.State.Completed {
+			return &s
+		}
+	}
+	return nil
+}
+
+// LastOf finds the list's last loop, however it ended.
+func (h Home) LastOf(list string) (*Saved, error) {
+	all, err := h.Of(list)
 	if len(all) == 0 {
 		return nil, err
+	}
+	return &all[len(all)-1], err
+}
+
+// OfTag finds the loop by which a tag says which list it means, where no file has it in its usual place: the last one
+// over any list of that tag that runs or can be resumed, else the last one.
+func (h Home) OfTag(tag string) (*Saved, error) {
+	all, err := h.those(func(s *State) bool { return s.Tag == tag })
+	if s := unfinished(all); s != nil || len(all) == 0 {
+		return s, err
 	}
 	return &all[len(all)-1], err
 }

@@ -23,11 +23,11 @@ import (
 // in this order:
 //
 //	ids   .descartes/loops.lock   while a run begins: it looks who is live, and takes its id; so do a rewind and a cleanup, which no run may join
-//	tag   TagLock                 for a tag run's whole life
+//	list  ListLock                for the whole life of a run over a list
 //	run   LockOf(its state file)  for a run's whole life; its Holder says over which tag
 //	tree  TreeLock                while something writes in the user's working tree or moves his branch: a commit that is followed, changes that arrive,
 //	                              a rewind; a run in place has it for its whole life
-//	list  the task file itself    while tasks.File.Save reads it, and writes it with other statuses
+//	file  the task file itself    while tasks.File.Save reads it, and writes it with other statuses
 //
 // Nobody waits for the lock of a slot, or of .loop/state.json: who else has one goes without.
 
@@ -53,6 +53,7 @@ type Holder struct {
 	Host string    `json:"host"`
 	Loop string    `json:"loop"`
 	Tag  string    `json:"tag"`
+	List string    `json:"list,omitempty"` // that of a run, as Home.KeyOf names it
 	At   time.Time `json:"since"`
 
 	Here  bool     `json:"here,omitempty"`  // it has the project's own folder for itself
@@ -169,7 +170,7 @@ func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (rele
 	return func() error { return errors.Join(tree.Release(), ids.Release()) }, nil
 }
 
-// Beside returns a *BusyError for a live run beside which another cannot be: one over the same tag, and where either
+// Beside returns a *BusyError for a live run beside which another cannot be: one over the same list, and where either
 // has the project's own folder any. repo is nil without git. The answer holds for as long as the caller has the lock
 // of the ids.
 func (h Home) Beside(ctx context.Context, repo *gitops.Repo, who Holder) error {
@@ -185,7 +186,7 @@ func (h Home) Beside(ctx context.Context, repo *gitops.Repo, who Holder) error {
 			}
 		}
 		at := slices.IndexFunc(live, func(other Holder) bool {
-			return who.Tag != "" && other.Tag == who.Tag || repo != nil && (who.Here || other.Here)
+			return who.List != "" && other.List == who.List || repo != nil && (who.Here || other.Here)
 		})
 		if at < 0 {
 			return nil
@@ -250,9 +251,10 @@ func Retake(locks []*Lock) ([]*Lock, error) {
 	return locks, nil
 }
 
-// TagLock is the lock of the runs over a tag. It is in the git directory, which survives whoever deletes .descartes.
-func TagLock(gitDir, tag string) string {
-	return filepath.Join(gitDir, "descartes-tags", safename.Of(tag))
+// ListLock is the lock of the runs over a list, which is named by gitops.Named.Key. It is in the git directory, which
+// survives whoever deletes .descartes.
+func ListLock(gitDir, list string) string {
+	return filepath.Join(gitDir, "descartes-tags", safename.Of(list))
 }
 
 // TreeLock is the lock of a working tree, in the git directory too.

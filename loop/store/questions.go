@@ -19,15 +19,16 @@ type Question struct {
 	At       time.Time
 }
 
-// Questions lists the open questions of a tag, in the order of its list: those of tasks that are still blocked, as
+// Questions lists the open questions of a list, in its order: those of tasks that are still blocked, as
 // the last loop that blocked them recorded. If the list has no word for blocked, a question stays open until it is
 // answered.
 func (h Home) Questions(file *tasks.File) ([]Question, error) {
-	last, status, err := h.lastAsked(file.Tag())
+	key := h.KeyOf(file)
+	last, status, err := h.lastAsked(key)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := h.Answers(file.Tag())
+	answers, err := h.Answers(key)
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +69,14 @@ func (h Home) Asks(s Saved) (*Question, error) {
 		At: last.TS}, nil
 }
 
-// lastAsked returns why the tag's loops last gave up each task, with or without a question, and the statuses that the
+// lastAsked returns why the list's loops last gave up each task, with or without a question, and the statuses that the
 // task file may not show yet.
-func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Status, error) {
-	all, err := h.Of(tag)
+func (h Home) lastAsked(list string) (map[string]Question, map[string]tasks.Status, error) {
+	all, err := h.Of(list)
 	if err != nil {
 		return nil, nil, err
 	}
-	said, err := h.Said(tag)
+	said, err := h.Said(list)
 	if err != nil {
 		return nil, nil, err
 	}

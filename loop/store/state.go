@@ -37,6 +37,7 @@ type State struct {
 	ExitReason      ExitReason         `json:"exit_reason"`
 	Summaries       []IterationSummary `json:"iteration_summaries"`
 	Tag             string             `json:"tag"`
+	List            string             `json:"list,omitempty"` // below the project, where the tag alone does not find it
 	Scope           Scope              `json:"scope,omitzero"`
 	CurrentWave     int                `json:"current_wave"`
 	TotalWaves      int                `json:"total_waves"`

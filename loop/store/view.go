@@ -50,9 +50,9 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	return v, nil
 }
 
-// CatchUp writes into the task file what the tag's dead loops recorded in their journals but not there.
+// CatchUp writes into the task file what the list's dead loops recorded in their journals but not there.
 func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
-	all, err := h.Of(file.Tag())
+	all, err := h.Of(h.KeyOf(file))
 	if err != nil {
 		return err
 	}

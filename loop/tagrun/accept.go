@@ -30,7 +30,7 @@ func (r *Run) takeAnswers() error {
 		return nil
 	}
 	r.told.said = workspace.LookAt(r.ground.home.AnswerFile(r.ground.tag))
-	answers, err := r.ground.home.Answers(r.ground.tag)
+	answers, err := r.ground.home.Answers(r.book.State.Key())
 	if err != nil {
 		return r.warnOnce(err.Error())
 	}
@@ -136,7 +136,7 @@ func (m *made) take(ctx context.Context, g *ground, now *standing) (unfit string
 	}
 	m.res.Changed = len(w.Changed)
 	k := source.Kept{Loop: g.id, Task: m.task.ID, Attempt: m.unit.Attempt, Verdict: source.Made, Reason: m.accepted}
-	m.commit, err = g.repo.Keep(ctx, m.ref, tree, []string{m.from}, g.tools.Redact.Text(k.Message(g.tag)))
+	m.commit, err = g.repo.Keep(ctx, m.ref, tree, []string{m.from}, g.tools.Redact.Text(k.Message(g.list)))
 	return "", nil, wrapped(what, err)
 }
 

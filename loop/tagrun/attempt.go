@@ -453,7 +453,7 @@ func (b *begun) keep(ctx context.Context, g *ground, out *ended) error {
 			parents = append(parents, p)
 		}
 	}
-	message := g.tools.Redact.Text(k.Message(g.tag)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
+	message := g.tools.Redact.Text(k.Message(g.list)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
 	if b.commit, err = g.repo.Keep(ctx, b.ref, work.After, parents, message); err != nil {
 		return &workspace.GitError{What: "keep the work on task " + b.Task, Err: err}
 	}

@@ -326,7 +326,7 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, fate *
 	case res.Verdict != verify.Verified:
 		k.Output = loop.Output(res)
 	}
-	message := k.Message(g.tag)
+	message := k.Message(g.list)
 	for _, line := range strings.Split(was.Message, "\n") { // what a run that resumes needs of it
 		if strings.HasPrefix(line, keptTrailer) {
 			message += line + "\n"

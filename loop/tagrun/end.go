@@ -341,7 +341,7 @@ func (r *Run) share(ctx context.Context) error {
 		of[e.Task] = e
 	}
 	var blocked []store.Asked
-	err := g.home.EditSaid(ctx, g.tools.FS, g.tag, func(s *store.Said) bool {
+	err := g.home.EditSaid(ctx, g.tools.FS, r.book.State.Key(), func(s *store.Said) bool {
 		for _, id := range r.job.Blocked() {
 			if e := of[id]; e != nil {
 				blocked = append(blocked, store.Asked{Loop: r.ID(), Task: id, Title: e.Title, Reason: e.Reason,

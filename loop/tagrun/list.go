@@ -258,7 +258,7 @@ func (r *Run) durations() map[string]time.Duration {
 		}
 		maps.Copy(took, sum)
 	}
-	last, err := r.ground.home.LastOf(r.ground.tag)
+	last, err := r.ground.home.LastOf(r.book.State.Key())
 	if err == nil && last != nil && last.State.ID != r.ID() {
 		// the commands that show that loop report what is wrong with it
 		if h, err := journal.Load(r.ground.home.Events(last.State.ID)); err == nil {

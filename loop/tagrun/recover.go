@@ -153,7 +153,7 @@ func (r *Run) found(ctx context.Context, open *journal.Event, links []trunk.Link
 		func(p string) bool { return p == "" })
 	k := source.Kept{Loop: g.id, Task: open.Task, Attempt: open.Attempt, Verdict: string(verify.Cancelled),
 		Reason: journal.Killed}
-	if _, err := g.repo.Keep(ctx, ref, work.After, slices.Compact(parents), g.tools.Redact.Text(k.Message(g.tag))); err != nil {
+	if _, err := g.repo.Keep(ctx, ref, work.After, slices.Compact(parents), g.tools.Redact.Text(k.Message(g.list))); err != nil {
 		return nil, gitErr("keep the work on task "+open.Task, err)
 	}
 	f.ref, f.tree = ref, string(work.After)
@@ -324,7 +324,7 @@ func (r *Run) madeOf(id string) (*made, error) {
 func (r *Run) text(b *begun) (specbuild.Spec, error) {
 	q := source.NextAttempt(r.book.History, b.Task)
 	q.Attempt, q.Of = b.unit.Attempt, b.unit.Of
-	q.AddEarlier(r.kept, r.ground.tag, r.ID())
+	q.AddEarlier(r.kept, r.ground.list, r.ID())
 	if r.task(b.Task) == nil {
 		return r.oursText(b), nil
 	}

@@ -36,9 +36,9 @@ func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, 
 	g := &r.ground
 	g.root, g.tag, g.config, g.repo, g.home, g.tools = root, job.File.Tag(), &job.Config, tools.Repo,
 		store.NewHome(root), &tools
-	g.list = source.ListOf(job.File, tools.Repo.Root())
+	g.list = store.ListOf(job.File, tools.Repo.Root())
 	r.locks = &store.Locks{Who: store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Tag: g.tag,
-		Files: store.FilesOf(job.File)}}
+		List: job.Key(), Files: store.FilesOf(job.File)}}
 	r.book = &book.Book{History: journal.NewState(), Redact: tools.Redact, Observe: tools.Observe, Root: root,
 		State: &store.State{}, TaskID: job.TaskID, Changes: r.statuses}
 	defer func() {
@@ -81,7 +81,7 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 	}
 	var old *store.Saved
 	if opt.Resume == "" {
-		old, err = g.home.Unfinished(g.tag)
+		old, err = g.home.Unfinished(j.Key())
 	} else {
 		old = &store.Saved{Path: opt.Resume}
 		old.State, err = g.home.Load(opt.Resume)
@@ -107,8 +107,9 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 	}
 	r.told.resumes = old != nil
 	g.id, r.locks.Who.Loop = s.ID, s.ID
+	s.List = store.ListOf(j.File, g.root).List
 	s.Kind, s.Tag, s.TaskFile, s.Scope = store.KindTag, g.tag, r.book.Relative(j.File.Path()), opt.Scope
-	if err := r.locks.Take(ctx, store.TagLock(g.repo.Dir(), g.tag)); err != nil {
+	if err := r.locks.Take(ctx, store.ListLock(g.repo.Dir(), g.list.Key())); err != nil {
 		return "", err
 	}
 	if err := source.Unchanged(j.File); err != nil {
@@ -117,7 +118,7 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 	if err := r.sayings().Share(ctx, ""); err != nil {
 		return "", gitErr("take over the answers", err)
 	}
-	if j.Answers, err = g.home.Answers(g.tag); err != nil {
+	if j.Answers, err = g.home.Answers(s.Key()); err != nil {
 		return "", err
 	}
 	if err := j.File.Clean(); err != nil { // half written by a killed loop
@@ -144,7 +145,8 @@ func sameCheck(a, b verify.Check) bool { return a.Name == b.Name && a.Run == b.R
 // sayings are what is said about the tasks of the tag.
 func (r *Run) sayings() trunk.Sayings {
 	g := &r.ground
-	return trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, List: g.list.Key(), Now: g.tools.Now}
+	return trunk.Sayings{Repo: g.repo, Home: g.home, FS: g.tools.FS, Tag: g.tag, List: g.list.Key(),
+		Key: r.book.State.Key(), Now: g.tools.Now}
 }
 
 // open opens the journal and folds it.

@@ -100,7 +100,7 @@ func PlanRewind(ctx context.Context, j *source.Job, repo *gitops.Repo, wave int)
 
 // journals reads those of the tag's loops, which all have ended.
 func (w *Rewind) journals() (commits []journal.WaveCommit, folds []*journal.State, err error) {
-	all, err := w.home.Of(w.Tag)
+	all, err := w.home.Of(w.home.KeyOf(w.list))
 	for _, s := range all {
 		fold, err := journal.Load(w.home.Events(s.State.ID))
 		if err != nil {
@@ -185,7 +185,8 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 // way are returned, and nothing has changed.
 func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo,
 	now func() time.Time) (left []gitops.LeftOut, err error) {
-	who := store.Holder{PID: os.Getpid(), Host: store.Hostname(), Tag: w.Tag, At: now(), Files: store.FilesOf(w.list)}
+	who := store.Holder{PID: os.Getpid(), Host: store.Hostname(), Tag: w.Tag, At: now(),
+		List: w.home.KeyOf(w.list), Files: store.FilesOf(w.list)}
 	release, err := w.home.HoldTree(ctx, repo, who)
 	if err != nil {
 		return nil, err

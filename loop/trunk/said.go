@@ -18,7 +18,8 @@ type Sayings struct {
 	Home store.Home
 	FS   atomicfile.FS
 	Tag  string
-	List string // of a tag's list, as gitops.Named.Key has it
+	List string // names it in the repository, as gitops.Named.Key does
+	Key  string // and among the files of the project, as store.Home.KeyOf does
 	Now  func() time.Time
 }
 
@@ -101,7 +102,7 @@ func (s Sayings) share(ctx context.Context, at, fetched string, theirs store.Sai
 // write adds to the working tree's file what others said, and returns what that has then.
 func (s Sayings) write(ctx context.Context, others store.Said) (all []byte, err error) {
 	var bad error
-	err = s.Home.EditSaid(ctx, s.FS, s.Tag, func(here *store.Said) bool {
+	err = s.Home.EditSaid(ctx, s.FS, s.Key, func(here *store.Said) bool {
 		was, err := here.Encode(s.Tag)
 		if err != nil {
 			bad = err

@@ -71,7 +71,7 @@ func (c *clone) answer(task, text string, at time.Time) {
 
 func (c *clone) push() {
 	c.t.Helper()
-	says := Sayings{Repo: c.repo, Home: c.home, FS: atomicfile.OS(), Tag: "x", List: "x", Now: time.Now}
+	says := Sayings{Repo: c.repo, Home: c.home, FS: atomicfile.OS(), Tag: "x", List: "x", Key: "x", Now: time.Now}
 	if err := says.Push(c.t.Context(), "origin"); err != nil {
 		c.t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func TestSameFacts(t *testing.T) {
 	var why strings.Builder
 	for _, id := range []string{"2", "4", "5", "6", "7", "8"} {
 		task, _ := l.Board.File.Task(id)
-		w, err := l.Board.Why(task, nil, func(string) string { return "" }, "")
+		w, err := l.Board.Why(task, view.Kept{}, func(string) string { return "" }, "")
 		if err != nil {
 			t.Fatal(err)
 		}
