@@ -58,15 +58,15 @@ func (b *Baseline) Stops(setting string) bool {
 	return setting == config.BaselineRequire || b.CannotRun()
 }
 
-// comparable reports whether the failing tests are known by name, so that later failures can be compared with them.
-func (b *Baseline) comparable() bool {
+// Comparable reports whether the failing tests are known by name, so that later failures can be compared with them.
+func (b *Baseline) Comparable() bool {
 	return !b.Result.Passed && b.Result.Tests != nil && len(b.Result.Tests.Failed) > 0
 }
 
 // Known says how many tests may keep failing, "" if none may.
 func (b *Baseline) Known(setting string) string {
 	switch {
-	case setting != config.BaselineKnown || !b.comparable():
+	case setting != config.BaselineKnown || !b.Comparable():
 		return ""
 	case len(b.Result.Tests.Failed) == 1:
 		return "1 known failure may stay"
@@ -77,7 +77,7 @@ func (b *Baseline) Known(setting string) string {
 // Standing reports whether the check keeps failing without deciding anything: it fails, and its failing tests are not
 // known by name.
 func (b *Baseline) Standing(setting string) bool {
-	return setting == config.BaselineKnown && !b.Result.Passed && !b.comparable()
+	return setting == config.BaselineKnown && !b.Result.Passed && !b.Comparable()
 }
 
 // outcome returns what follows from the baseline: the end of the run, a note, or neither.
@@ -124,13 +124,13 @@ func Blinds(standing []*Baseline, m *redact.Redactor) *Outcome {
 
 // Decides reports whether a fresh clone may say otherwise: it passes, or the tests that fail are known by name.
 func (b *Baseline) Decides(setting string) bool {
-	return b.Result.Passed || setting == config.BaselineKnown && b.comparable()
+	return b.Result.Passed || setting == config.BaselineKnown && b.Comparable()
 }
 
 // InClone is what counts of a baseline that also ran as a fresh clone has the project: that, with what is beside it
 // where it passed, which the clone lacks, if it fails in another way there. keep is pool.keep.
 func (b *Baseline) InClone(clone *Baseline, beside, keep []string) (*Baseline, error) {
-	if clone.Result.Passed || clone.Result.Cancelled || clone.comparable() && b.comparable() &&
+	if clone.Result.Passed || clone.Result.Cancelled || clone.Comparable() && b.Comparable() &&
 		len(results.Compare(b.Result.Tests, clone.Result.Tests).Broken) == 0 {
 		return clone, nil
 	}
@@ -259,7 +259,7 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 // checks runs the commands that decide, on states between attempts.
 type checks struct {
 	run  *Loop
-	last before // what the tag's last loop recorded about its checks
+	last Before // what the tag's last loop recorded about its checks
 	// a run is resumed, and others than before decide; or they did already, and failed before any attempt
 	others, untried bool
 }
@@ -327,7 +327,7 @@ func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) 
 	ctx, before := l.run.ctx, l.run.holds()
 	// otherwise the test results are needed
 	if l.passedBefore(ctx, before, &c) && (l.run.history.Checks.Named(c.Name).Known != nil ||
-		!l.last.passes.Named(c.Name).Pass.Told) {
+		!l.last.Passes.Named(c.Name).Pass.Told) {
 		return nil, nil
 	}
 	b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
@@ -337,24 +337,14 @@ func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) 
 	if err != nil {
 		return nil, err
 	}
-	if known && b.comparable() {
-		b.New = l.unknown(&c, b.Result.Tests)
+	if known && b.Comparable() {
+		b.New = l.last.Unknown(&c, b.Result.Tests, l.run.tools.Redact.Text)
 	}
 	if !b.Result.Passed && !l.run.tools.Here && len(b.Beside) == 0 {
 		b.Slot = ln.number()
 		b.Dangling, err = ln.slot.Dangling(ctx)
 	}
 	return b, err
-}
-
-// unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop
-// allowed known failures.
-func (l *checks) unknown(c *verify.Check, now *results.Set) (list []string) {
-	was := l.last.known.Named(c.Name).Known
-	if was == nil || !was.Told || was.Command != l.run.tools.Redact.Text(c.Run) {
-		return nil
-	}
-	return results.Compare(&results.Set{Failed: was.Fails}, now).Broken
 }
 
 // bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
@@ -580,33 +570,52 @@ func (l *checks) request(ln *lane, label, log string, tasks ...string) verify.Re
 
 // passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.
 func (l *checks) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) bool {
-	p := l.run.history.Checks.Named(c.Name).Pass
+	return l.last.Passed(ctx, l.run.tools.Repo, l.run.history.Checks.Named(c.Name).Pass, now, c, l.run.tools.Redact.Text)
+}
+
+// Before is what earlier runs recorded about their checks.
+type Before struct {
+	Passes journal.Checks // of the tag's last run
+	Known  journal.Checks // of the project's last tag run, if it allowed known failures
+}
+
+// Passed reports whether a check last passed on this very tree: own is what the run itself knows of that.
+func (b *Before) Passed(ctx context.Context, repo *gitops.Repo, own journal.Pass, now gitops.Tree, c *verify.Check,
+	mask func(string) string) bool {
+	p := own
 	if p.Tree == "" {
-		p = l.last.passes.Named(c.Name).Pass
+		p = b.Passes.Named(c.Name).Pass
 	}
-	if p.Tree == "" || p.Command != l.run.tools.Redact.Text(c.Run) {
+	if p.Tree == "" || p.Command != mask(c.Run) {
 		return false
 	}
 	if p.Tree == string(now) {
 		return true
 	}
-	changed, err := l.run.tools.Repo.Changed(ctx, gitops.Tree(p.Tree), now)
+	changed, err := repo.Changed(ctx, gitops.Tree(p.Tree), now)
 	return err == nil && len(changed) == 0 // its objects may be gone: verifying again only costs time
 }
 
-// before is what earlier loops recorded about their checks.
-type before struct {
-	passes journal.Checks // of the tag's last loop
-	known  journal.Checks // of the project's last tag loop, if it allowed known failures
+// Unknown are the failing tests that were not known to fail when the project's last run ended, if that run allowed known
+// failures.
+func (b *Before) Unknown(c *verify.Check, now *results.Set, mask func(string) string) []string {
+	was := b.Known.Named(c.Name).Known
+	if was == nil || !was.Told || was.Command != mask(c.Run) {
+		return nil
+	}
+	return results.Compare(&results.Set{Failed: was.Fails}, now).Broken
 }
 
-// earlier reads what the loops before one over a list, which store.Home.KeyOf names, recorded about their checks.
-func earlier(h store.Home, key string) (b before) {
+// Earlier reads what the runs before the one with an id recorded about their checks, of those over a list, which
+// store.Home.KeyOf names.
+func Earlier(h store.Home, key, id string) (b Before) {
 	all, err := h.List()
 	if err != nil {
 		return b
 	}
-	all = slices.DeleteFunc(all, func(s store.Saved) bool { return s.State == nil || s.State.Kind != store.KindTag })
+	all = slices.DeleteFunc(all, func(s store.Saved) bool {
+		return s.State == nil || s.State.Kind != store.KindTag || s.State.ID == id
+	})
 	slices.SortStableFunc(all, func(x, y store.Saved) int { return y.State.StartedAt.Compare(x.State.StartedAt) })
 	checks := func(s store.Saved) journal.Checks {
 		events, err := journal.ReadEvents(h.Events(s.State.ID))
@@ -616,10 +625,10 @@ func earlier(h store.Home, key string) (b before) {
 		return journal.Fold(events).Checks
 	}
 	if len(all) > 0 && all[0].State.Config.Baseline == config.BaselineKnown {
-		b.known = checks(all[0])
+		b.Known = checks(all[0])
 	}
 	if at := slices.IndexFunc(all, func(s store.Saved) bool { return s.State.Key() == key }); at >= 0 {
-		b.passes = checks(all[at])
+		b.Passes = checks(all[at])
 	}
 	return b
 }

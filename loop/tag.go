@@ -67,7 +67,7 @@ func (j Tag) choose(ctx context.Context, l *Loop, opt StartOptions) (path string
 		}
 	}
 	if opt.Resume == "" && l.config.Baseline != config.BaselineOff {
-		l.checks.last = earlier(l.home, j.Key())
+		l.checks.last = Earlier(l.home, j.Key(), "")
 	}
 	var old *store.Saved
 	if opt.Resume == "" {

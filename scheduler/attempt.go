@@ -33,9 +33,11 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 		r.Accounts.Fault(account, e.Until)
 	case Refused:
 		r.Accounts.Refuse(account)
-	case Finished, Unchanged, Shown, GaveUp, Asks, Approved, Rejected:
+	case Finished, Shown, GaveUp, Asks, Approved, Rejected:
 		r.Worked = true
 		r.Breaker.Worked()
+		r.Accounts.Worked(account)
+	case Unchanged: // it did nothing
 		r.Accounts.Worked(account)
 	}
 	if purpose == Review {

@@ -16,6 +16,7 @@ type row struct {
 	names     []string
 	signature string
 	byAgent   bool // agents crash, or do nothing: one that does something ends the row
+	byTip     bool // the untouched tip fails so, too
 }
 
 // IsOpen reports whether no agent may start.
@@ -23,6 +24,9 @@ func (b *Breaker) IsOpen() bool { return b.opened.signature != "" }
 
 // Names are who opened it, in order; none while it is closed.
 func (b *Breaker) Names() []string { return slices.Clone(b.opened.names) }
+
+// ByAgents reports whether agents that crash or do nothing opened it.
+func (b *Breaker) ByAgents() bool { return b.opened.byAgent }
 
 // IsHalfOpen reports whether one more of what had opened it opens it again.
 func (b *Breaker) IsHalfOpen() bool { return b.half.signature != "" }
@@ -87,6 +91,7 @@ func (b *Breaker) doubted() string {
 // rechecked: the untouched tip fails too, or does not.
 func (b *Breaker) rechecked(signature string) {
 	if signature != "" && signature == b.doubt.signature {
+		b.doubt.byTip = true
 		b.open(b.doubt)
 	}
 	b.doubt = row{}

@@ -178,6 +178,20 @@ func (r *Run) keepCheck(t *Task) {
 	t.On.Said, t.On.Void = nil, false
 }
 
+// forgetChecks: what other checks said counts no more. The tip is checked anew, what passed is checked again, and what
+// is not done has all its attempts.
+func (r *Run) forgetChecks() {
+	r.Baseline = ""
+	for name, n := range r.Trunk.Passed {
+		r.Trunk.Passed[name] = min(n, r.Trunk.In)
+	}
+	for _, t := range r.Tasks {
+		if t.On = (Basis{}); !t.isOver() {
+			t.Spent, t.Crashed = 0, 0
+		}
+	}
+}
+
 // leaveLine: it is not merged now, so what was checked on that has to be checked again.
 func (r *Run) leaveLine(t *Task) {
 	k := &r.Trunk
@@ -243,7 +257,7 @@ func (r *Run) judge(t *Task, e CheckEnded) {
 		r.move(t, Blocked, -1)
 	case e.Result == Failed:
 		r.failAttempt(t, e.Signature, false)
-		if t.Stage == Blocked {
+		if t.Stage == Blocked && r.tipPassed() {
 			r.Breaker.blocked(t.ID, r.Settings.Breaker)
 		}
 	case e.Result == Clashed:
@@ -256,6 +270,13 @@ func (r *Run) judge(t *Task, e CheckEnded) {
 		}
 	}
 	r.leaveLine(t)
+}
+
+// tipPassed reports whether the checks have passed on the tip, known failures aside: else that a task fails so says
+// nothing about it.
+func (r *Run) tipPassed() bool {
+	return r.Baseline == Passed || r.Baseline == Failed && r.Settings.Baseline == "known" ||
+		slices.ContainsFunc(r.Trunk.Entries, func(x Entry) bool { return x.Task != "" })
 }
 
 // review has a task wait for its reviewer. Where the list asks for none any more it is as if he had approved.

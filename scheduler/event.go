@@ -21,6 +21,8 @@ type Resumed struct {
 	Listed   []string // tasks that the branch's list calls blocked or done without a commit
 	Alive    []string // attempts that a fleet still makes
 	Kept     []Kept   // attempts whose agents ended: their commits are under their refs
+
+	OtherChecks bool // other checks decide than before
 }
 
 // Kept is an attempt whose end the journal may have lost; its commit says what it cost.

@@ -274,8 +274,8 @@ func (r *Run) isReady(t *Task, s *survey) bool {
 		return false
 	case s.takeDue, r.needsBaseline(): // it starts from the branch as it is, and not before that is known
 		return false
-	case len(r.Lanes) == 1 && s.underWay > 0: // with one lane an agent sees what the one before it made
-		return false
+	case len(r.Lanes) == 1 && (s.underWay > 0 || r.Breaker.doubted() != ""):
+		return false // with one lane an agent sees what the one before it made, and whether the trunk is at fault
 	case !r.isInStep(t):
 		return false
 	}

@@ -227,6 +227,9 @@ func (r *Run) resumed(e Resumed) {
 	r.Settings, r.Lanes = e.Settings, slices.Clone(e.Lanes)
 	r.Stops, r.Ended, r.Worked = Stops{}, "", false
 	r.Accounts.Forget(false)
+	if r.Breaker.opened.byTip { // no agent pays for it again
+		r.Baseline = ""
+	}
 	r.Breaker.Resumed()
 	r.Waves.resumed(e.Wave)
 	left, isCut := r.trunkResumed(e)
@@ -277,6 +280,9 @@ func (r *Run) resumed(e Resumed) {
 			t.reopen()
 			r.move(t, Pending, -1)
 		}
+	}
+	if e.OtherChecks {
+		r.forgetChecks()
 	}
 	r.applyWords()
 	r.setLimits(e.Limits)

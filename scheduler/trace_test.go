@@ -82,6 +82,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	case "kill", "resume":
 		// and resume: merged= and kept= are what happened, and nobody wrote down; alive= is what a fleet still makes
 		tr.start.Kept, tr.start.Alive, tr.start.Lost = nil, a.List("alive"), a.List("lost")
+		tr.start.OtherChecks = a.Has("other-checks")
 		for _, id := range a.List("kept") {
 			tr.start.Kept = append(tr.start.Kept, Kept{Task: id})
 		}

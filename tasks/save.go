@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
@@ -149,6 +150,9 @@ func (f *File) Holds(s Status) bool {
 
 // SetReplace gives Save another way to replace a whole file; by default it writes, syncs and renames a temporary file.
 func (f *File) SetReplace(replace func(path string, data []byte) error) { f.replace = replace }
+
+// SetClock gives the list another time than now, where it has one of its last change; nil takes that back.
+func (f *File) SetClock(clock func() time.Time) { f.clock = clock }
 
 func (f *File) replaceFile(path string, data []byte) error {
 	if f.replace == nil {

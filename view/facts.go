@@ -62,7 +62,7 @@ func (l *Loop) Facts() (out facts) {
 	few("look at", lines)
 	out.add("sandbox", r.State.Config.SandboxInForce)
 	if l.Board != nil {
-		for _, grade := range []journal.Grade{journal.RegressionOnly, journal.Accepted} {
+		for _, grade := range []journal.Grade{journal.RegressionOnly, journal.Accepted, journal.NotNeeded} {
 			ids := slices.DeleteFunc(slices.Clone(l.Board.Graph.Leaves()),
 				func(id string) bool { return l.Board.grade(id) != grade })
 			out.add(string(grade), terminal.Few(ids, 12))

@@ -250,8 +250,8 @@ func (t *Task) Came() string {
 		}
 		parts = append(parts, terminal.Duration(t.Took()))
 	}
-	if t.Grade == journal.Accepted {
-		parts = append(parts, "accepted")
+	if t.Grade == journal.Accepted || t.Grade == journal.NotNeeded {
+		parts = append(parts, string(t.Grade))
 	}
 	if t.Price != "" {
 		parts = append(parts, t.Price)

@@ -63,7 +63,7 @@ func looksAgain() error {
 		return nil
 	}
 	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == ".git" {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == ".descartes") {
 			return filepath.SkipDir
 		}
 		if err != nil || !d.Type().IsRegular() {

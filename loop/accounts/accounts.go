@@ -31,7 +31,9 @@ type Known struct {
 // other runs that use the same account; the error, why it cannot be, is to be told and stops nothing.
 func (k *Known) Rest(backend string, res *agent.Result) (*time.Time, error) {
 	now := k.Now.Round(0)
-	until := loop.Rest(k.History.Providers.Get(backend), *res, now)
+	known := *k.History.Providers.Get(backend)
+	known.Until = k.Machine.Until(backend) // a limit that was cleared is none
+	until := loop.Rest(&known, *res, now)
 	if res.End == agent.Limited {
 		reset := res.Until.Round(0)
 		if reset.Before(now) {

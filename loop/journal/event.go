@@ -390,6 +390,7 @@ type Grade string
 const (
 	RegressionOnly Grade = "regression only" // no test went from red to green or was added
 	Accepted       Grade = "accepted"        // a person accepted it
+	NotNeeded      Grade = "unchanged"       // nothing had to be done, as a second agent showed
 )
 
 // Grades are the grades of tasks by id. A task without a remark is not in it.

@@ -81,7 +81,7 @@ type Receipt struct {
 	Wave     int            `json:"wave"` // of the commit
 	Loop     string         `json:"loop"`
 	Attempt  int            `json:"attempt"`             // that was verified, by number in its loop
-	Grade    journal.Grade  `json:"grade,omitempty"`     // what limits the word done: regression only, accepted
+	Grade    journal.Grade  `json:"grade,omitempty"`     // what limits the word done: regression only, accepted, unchanged
 	Accepted string         `json:"accepted,omitempty"`  // whose decision it was, where no check made it
 	Commit   Commit         `json:"commit"`              // that holds the work
 	Base     string         `json:"base_tree,omitempty"` // before the task's first attempt
@@ -260,6 +260,8 @@ func levelOf(g journal.Grade) string {
 		return "DESCARTES_REGRESSION_ONLY"
 	case journal.Accepted:
 		return "DESCARTES_ACCEPTED"
+	case journal.NotNeeded:
+		return "DESCARTES_UNCHANGED"
 	}
 	return "DESCARTES_VERIFIED"
 }

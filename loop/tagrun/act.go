@@ -54,7 +54,11 @@ func (r *Run) acted(res *result) error {
 			line.Detail.Denied = r.denied(r.made[e.Task])
 		}
 	}
-	if err := r.happened(res.event, res.lines...); err != nil {
+	if e, ok := res.event.(scheduler.CheckEnded); ok && e.Purpose == scheduler.Recheck {
+		r.ends.tip = res.why
+	}
+	err := r.happened(res.event, res.lines...)
+	if r.ends.tip = ""; err != nil {
 		return err
 	}
 	switch e := res.event.(type) {
@@ -141,9 +145,19 @@ func (r *Run) check(a scheduler.Check) error {
 	cut := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
 	if a.Purpose != scheduler.OfAttempt {
 		checks := commands(g, r.book.History, r.task(a.Task), false, r.whens()...)
+		var own journal.Checks // which change while it is at work
+		for _, c := range r.book.History.Checks {
+			one := *c
+			own = append(own, &one)
+		}
 		v := r.voice(journal.Unit{})
 		return r.acts(r.asks.Ending, begins, cut, func(ctx context.Context) (result, error) {
-			return at.in(func() (result, error) { return checkTip(ctx, g, now, a, checks, at, v) })
+			return at.in(func() (result, error) {
+				if a.Purpose == scheduler.Recheck {
+					return recheck(ctx, g, now, a, checks, at, v)
+				}
+				return baseline(ctx, g, now, own, checks, at, v)
+			})
 		})
 	}
 	m, err := r.madeOf(a.Task)
@@ -240,11 +254,11 @@ func (r *Run) commit(a scheduler.Commit) error {
 		return err
 	}
 	brings := bringsOf(&now, a.Tip)
-	w, files := r.saysOf(a, brings), r.list.files(g.repo, brings)
+	w, files := r.saysOf(a, brings), r.list.files(g.repo, brings, r.idle())
 	checks, at := commands(g, r.book.History, nil, false, verify.AtAttempt), r.freeTree()
 	at.busy = true
 	hooks, over := r.asks.Committing(g.config.Deadline)
-	by := r.verifiedBy(brings)
+	by := r.verifiedBy(w.Does())
 	return r.acts(hooks, scheduler.CommitStarted{Wave: a.Wave, Tip: a.Tip},
 		scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Moved},
 		func(ctx context.Context) (result, error) {
@@ -264,6 +278,9 @@ func (r *Run) saysOf(a scheduler.Commit, brings []string) trunk.Wave {
 			Accepted: one != nil && one.Outcome() == string(journal.Accepted)})
 	}
 	for _, t := range r.machine.Tasks {
+		if t.Unchanged && t.Stage == scheduler.Done && !t.Facts.Listed {
+			w.Unchanged = append(w.Unchanged, trunk.Item{ID: t.ID, Title: r.title(t.ID)})
+		}
 		if t.Stage == scheduler.Blocked && !t.Facts.Listed && r.task(t.ID) != nil && t.Wave <= a.Wave &&
 			!(w.PerTask && len(brings) == 1) {
 			w.Blocked = append(w.Blocked, trunk.Item{ID: t.ID, Title: r.title(t.ID)})
@@ -316,6 +333,16 @@ func (r *Run) watch() (moved bool, err error) {
 		return false, err
 	}
 	return true, r.happened(e)
+}
+
+// saveTrunk makes the trunk's ref, and the branch, before the first action that counts on them: a run whose baseline
+// fails leaves none behind.
+func (r *Run) saveTrunk() (saved bool, err error) {
+	now, err := saveTrunk(r.asks.Now, &r.ground, r.now)
+	if r.now = now; err != nil {
+		return false, r.trouble(err)
+	}
+	return true, nil
 }
 
 // trouble lets the run end by an error of git's, or of ours.

@@ -561,5 +561,8 @@ func (r *Run) endLine(b *begun, out *ended, until *time.Time) *journal.Event {
 			Seconds: max(0, r.ground.tools.Now().Sub(b.began).Seconds())},
 		Speech: journal.Speech{Claimed: res.Agent.Complete, Words: loop.Tail(res.Agent.Final, loop.MaxWords),
 			Question: loop.Tail(res.Agent.Question, loop.MaxWords), Denied: b.denied}}
+	if out.outcome == scheduler.Shown {
+		e.Detail.Grade = journal.NotNeeded
+	}
 	return e
 }

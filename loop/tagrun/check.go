@@ -34,15 +34,11 @@ func gitErr(what string, err error) error { return &workspace.GitError{What: wha
 // commands are the checks for some points of a run, each with its bar by what the journal knows, and those that a
 // task asks for itself; nil: no task's.
 func commands(g *ground, h *journal.State, task *tasks.Task, fewer bool, when ...verify.When) (list []attempt.Command) {
-	id := ""
-	if task != nil {
-		id = task.ID
-	}
 	for _, c := range g.config.ChecksOf(true) {
 		if !slices.ContainsFunc(when, c.At) {
 			continue
 		}
-		bar := loop.Bar(g.config, h, id, &c, g.tools.Redact.Text)
+		bar := loop.Bar(g.config, h, "", &c, g.tools.Redact.Text)
 		bar.Fewer = fewer
 		list = append(list, attempt.Command{Check: c, Bar: bar})
 	}
@@ -54,14 +50,14 @@ func commands(g *ground, h *journal.State, task *tasks.Task, fewer bool, when ..
 	return list
 }
 
-// allowing are commands that what is known to fail in the trunk does not fail.
+// allowing are commands that what is known to fail in the trunk, and did not pass since, does not fail.
 func allowing(known []string, list []attempt.Command) []attempt.Command {
 	if len(known) == 0 {
 		return list
 	}
 	list = slices.Clone(list)
 	for i := range list {
-		if list[i].Bar == nil {
+		if b := list[i].Bar; b == nil || b.Failed && b.Before == nil { // it fails, and names no tests
 			continue
 		}
 		bar := *list[i].Bar
@@ -71,7 +67,7 @@ func allowing(known []string, list []attempt.Command) []attempt.Command {
 		}
 		before.Failed = slices.Clone(before.Failed)
 		for _, name := range known {
-			if !slices.Contains(before.Failed, name) {
+			if !slices.Contains(before.Failed, name) && !slices.Contains(before.Passed, name) { // it was mended since
 				before.Failed = append(before.Failed, name)
 			}
 		}
@@ -490,19 +486,27 @@ func failed(list []attempt.Ran) (names []string, first *verify.Result, cut bool)
 	return names, first, cut
 }
 
-// checkTip checks the tip as it is: before any attempt, or because one check fails in task after task. The outcome is
-// why the run cannot start. Where the setting lets a run start with checks that fail and this one still cannot, the
-// check has come to no end for the machine, and the outcome is trouble.
-func checkTip(ctx context.Context, g *ground, now standing, a scheduler.Check, checks []attempt.Command, at *tree,
+// baseline checks the tip as it is before any attempt. The outcome is why the run cannot start. Where the setting lets a
+// run start with checks that fail and this one still cannot, the check has come to no end for the machine, and the
+// outcome is trouble. own is what the run knows of its checks.
+func baseline(ctx context.Context, g *ground, now standing, own journal.Checks, checks []attempt.Command, at *tree,
 	v voice) (r result, err error) {
-	e := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Passed}
-	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, tips: now.chain.Tips(), head: headOf(&now), label: "baseline",
-		log: g.home.NamedLog(g.id, "baseline"), before: true}
+	e := scheduler.CheckEnded{Purpose: scheduler.Baseline, Result: scheduler.Passed}
+	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, tips: now.chain.Tips(), head: headOf(&now),
+		label: "baseline", log: g.home.NamedLog(g.id, "baseline"), before: true}
 	setting := cmp.Or(g.config.Baseline, config.BaselineRequire)
+	before := loop.Earlier(g.home, g.list.Key(), g.id)
 	decides, unproven := false, false
 	var standing []*loop.Baseline
-	for _, c := range allowing(a.Known, checks) {
-		b, err := x.untouched(ctx, g, &c, a.Task, v)
+	for _, c := range checks {
+		c.Bar = nil // nothing is known to pass or to fail yet
+		mine := own.Named(c.Name)
+		if before.Passed(ctx, g.repo, mine.Pass, x.tree, &c.Check, g.tools.Redact.Text) &&
+			(mine.Known != nil || !before.Passes.Named(c.Name).Pass.Told) { // else the results are needed
+			decides = decides || c.At(verify.AtAttempt)
+			continue
+		}
+		b, err := x.untouched(ctx, g, &c, "", v)
 		if err != nil {
 			return r, err
 		}
@@ -510,13 +514,8 @@ func checkTip(ctx context.Context, g *ground, now standing, a scheduler.Check, c
 			e.Result = scheduler.Cut
 			return result{event: e}, nil
 		}
-		if a.Purpose == scheduler.Recheck {
-			if !b.Result.Passed && e.Result == scheduler.Passed {
-				res := attempt.Result{Verify: &b.Result, Reason: b.Result.Reason()}
-				e.Result, e.Signature = scheduler.Failed, signature(&res)
-				r.why = g.tools.Redact.Text(b.Reason())
-			}
-			continue
+		if setting == config.BaselineKnown && b.Comparable() {
+			b.New = before.Unknown(&c.Check, b.Result.Tests, g.tools.Redact.Text)
 		}
 		out, note := b.Outcome(setting, g.tools.Redact)
 		if out != nil {
@@ -547,8 +546,34 @@ func checkTip(ctx context.Context, g *ground, now standing, a scheduler.Check, c
 			decides = true
 		}
 	}
-	if a.Purpose == scheduler.Baseline && setting == config.BaselineKnown && !decides && len(standing) > 0 {
+	if setting == config.BaselineKnown && !decides && len(standing) > 0 {
 		r.out, e.Result = loop.Blinds(standing, g.tools.Redact), scheduler.Cut
+	}
+	r.event = e
+	return r, nil
+}
+
+// recheck runs the checks on the tip as it is, because a task failed by one of them and nobody else.
+func recheck(ctx context.Context, g *ground, now standing, a scheduler.Check, checks []attempt.Command, at *tree,
+	v voice) (r result, err error) {
+	e := scheduler.CheckEnded{Purpose: scheduler.Recheck, Task: a.Task, Result: scheduler.Passed}
+	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, tips: now.chain.Tips(), head: headOf(&now),
+		label: "baseline", log: g.home.NamedLog(g.id, "baseline"), before: true}
+	for _, c := range allowing(a.Known, checks) {
+		b, err := x.untouched(ctx, g, &c, a.Task, v)
+		if err != nil {
+			return r, err
+		}
+		if b.Result.Cancelled {
+			e.Result = scheduler.Cut
+			return result{event: e}, nil
+		}
+		if !b.Result.Passed {
+			res := attempt.Result{Verify: &b.Result, Reason: b.Result.Reason()}
+			e.Result, e.Signature = scheduler.Failed, signature(&res)
+			r.why = g.tools.Redact.Text(b.Reason())
+			break
+		}
 	}
 	r.event = e
 	return r, nil
@@ -606,8 +631,6 @@ func (x *exam) tryBaseline(ctx context.Context, g *ground, c *attempt.Command, t
 	if err != nil {
 		return nil, fmt.Errorf("check the tip: %w", err)
 	}
-	if b.Task = task; b.Result.Cancelled {
-		return b, nil
-	}
+	b.Task = task
 	return b, v.write(b.EndLine(x.tree, g.config.Baseline, !x.at.ordinary))
 }

@@ -124,7 +124,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 		return r, nil
 	}
 	line := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: a.Wave, Of: len(made.Paths)},
-		Commit: hash, Tree: string(tree), Tasks: units, Message: w.Line()}
+		Commit: hash, Tree: string(tree), Tasks: w.Does(), Message: w.Line()}
 	if w.PerTask && len(units) == 1 {
 		line.Task = units[0]
 	}
@@ -132,7 +132,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	if err := v.note(made.Notes...); err != nil {
 		return r, err
 	}
-	brought := journal.WaveCommit{Wave: a.Wave, Commit: hash, Tasks: units}
+	brought := journal.WaveCommit{Wave: a.Wave, Commit: hash, Tasks: line.Tasks}
 	return r, writeReceipts(ctx, g, []journal.WaveCommit{brought}, by, v)
 }
 

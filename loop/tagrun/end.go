@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,6 +25,7 @@ import (
 type endings struct {
 	request string // why a person or a signal asked it to end
 	breaker string // what opened the breaker
+	tip     string // that the untouched tip fails as a task did, which opens it
 	half    bool   // the breaker was open when the run was resumed
 	why     string // of an action at the trunk: what clashes, or fails
 	full    string // that a disk is full
@@ -234,6 +237,9 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 	if err := r.list.write(); err != nil {
 		return r.fail(err)
 	}
+	if out.Ending == journal.BaselineFails && r.job.Import != nil && r.book.History.Iteration == 0 {
+		r.unmake()
+	}
 	if r.list.unread != nil && len(r.list.pending) > 0 && out.Ending.Final() {
 		out = loop.Outcome{Ending: journal.Paused, Message: fmt.Sprintf(
 			"the task list cannot be read, and lacks what is done: %v", r.list.unread)}
@@ -330,6 +336,15 @@ func (r *Run) shelve() error {
 		changes[open.ID] = "pending"
 	}
 	return r.statuses(changes)
+}
+
+// unmake removes the task list that this start made from the plan: a run that was refused leaves nothing behind.
+func (r *Run) unmake() {
+	path := r.job.File.Path()
+	if os.Remove(path) == nil {
+		_ = os.Remove(filepath.Dir(path)) // succeeds only if it is empty
+		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
+	}
 }
 
 // share keeps what is blocked, and what is asked, with the answers: the next run has it, in any clone. It is slow;

@@ -31,6 +31,7 @@ type listFile struct {
 	saved   func(pending bool) error
 	pending map[string]tasks.Status
 	last    time.Time
+	stamp   time.Time // of the last commit's list: what is written about that is of the same time; zero: now
 	took    time.Duration
 	seen    workspace.Look
 	mirror  workspace.Look // of the file that follows it; zero if there is none
@@ -44,6 +45,9 @@ type listFile struct {
 // note takes in new statuses and rewrites the file if it is time.
 func (l *listFile) note(changes map[string]string) error {
 	for id, st := range changes {
+		if tasks.Status(st) == tasks.InProgress { // what follows is another matter
+			l.stamp = time.Time{}
+		}
 		if _, ok := l.file.Task(id); ok { // otherwise somebody deleted it
 			l.pending[id] = tasks.Status(st)
 		}
@@ -68,6 +72,7 @@ func (l *listFile) write() error {
 	if l.read(); len(l.pending) > 0 && l.unread == nil && !l.busy() {
 		crash.Point("before-task-file")
 		l.file.SetReplace(atomicfile.Replacer(l.fs))
+		l.file.SetClock(l.now)
 		before := l.file.Tasks()
 		want, err := l.file.With(l.pending)
 		if err == nil {
@@ -90,6 +95,14 @@ func (l *listFile) write() error {
 	l.last = time.Now()
 	l.took = l.last.Sub(begin)
 	return nil
+}
+
+// now is the time of what is written.
+func (l *listFile) now() time.Time {
+	if l.stamp.IsZero() {
+		return time.Now()
+	}
+	return l.stamp
 }
 
 // read takes in what others wrote into the list.
@@ -141,9 +154,15 @@ func (l *listFile) look() {
 }
 
 // files are the list, and what follows it, as a commit should have them, by their paths from the repository's top on:
-// with what is not written yet, and with these tasks done. Files outside of the repository are not among them.
-func (l *listFile) files(repo *gitops.Repo, done []string) map[string][]byte {
+// with what is not written yet, and with these tasks done, or pending. Files outside of the repository are not among
+// them.
+func (l *listFile) files(repo *gitops.Repo, done, idle []string) map[string][]byte {
 	set := maps.Clone(l.pending)
+	for _, id := range idle {
+		if _, ok := l.file.Task(id); ok {
+			set[id] = tasks.Pending
+		}
+	}
 	for _, id := range done {
 		if _, ok := l.file.Task(id); ok {
 			set[id] = tasks.Done
@@ -161,15 +180,30 @@ func (l *listFile) files(repo *gitops.Repo, done []string) map[string][]byte {
 		}
 	}
 	l.read() // another run may write about another tag
-	content, err := l.file.With(set)
-	if err != nil {
-		content = l.file.Bytes()
+	l.stamp = time.Now()
+	l.file.SetClock(l.now)
+	with := func(f *tasks.File) []byte {
+		content, err := f.With(set)
+		if err != nil {
+			content = f.Bytes()
+		}
+		return content
 	}
-	add(l.file, content)
+	add(l.file, with(l.file))
 	if mirror, ok := l.file.Mirror(); ok {
-		add(mirror, mirror.Bytes())
+		add(mirror, with(mirror))
 	}
 	return files
+}
+
+// idle are the tasks that were begun and that nobody works on now: none of them is in progress in a commit.
+func (r *Run) idle() (ids []string) {
+	for _, open := range r.book.History.OpenTasks() {
+		if t := r.machine.Task(open.ID); t != nil && t.Stage == scheduler.Pending {
+			ids = append(ids, open.ID)
+		}
+	}
+	return ids
 }
 
 // task is one of the list, nil for what it does not have.

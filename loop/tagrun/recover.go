@@ -80,7 +80,7 @@ func (r *Run) look(ctx context.Context) (rest remains, err error) {
 		return rest, err
 	}
 	v := r.voice(journal.Unit{})
-	b := begins{branch: branch, takes: r.options.Branch, files: r.list.files(g.repo, nil), commit: r.book.History.WaveCommits,
+	b := begins{branch: branch, takes: r.options.Branch, files: r.list.files(g.repo, nil, nil), commit: r.book.History.WaveCommits,
 		done: func(id string) bool { return r.job.Graph.Status(id) == tasks.Done }}
 	if rest.trunk, err = readTrunk(ctx, g, b, v); err != nil {
 		return rest, err
@@ -206,7 +206,7 @@ func (r *Run) resumed(rest remains) error {
 	}
 	lines = append(lines, t.lines...)
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
-		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave}
+		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, OtherChecks: r.told.others}
 	for _, l := range r.lanes {
 		e.Lanes = append(e.Lanes, scheduler.Lane{Number: l.number})
 	}
@@ -246,10 +246,6 @@ func (r *Run) resumed(rest remains) error {
 	}
 	if err := r.list.write(); err != nil {
 		return err
-	}
-	now, err := saveTrunk(r.asks.Now, &r.ground, r.now)
-	if r.now = now; err != nil {
-		return r.trouble(err)
 	}
 	if err := r.acceptsUsed(r.inTrunk()...); err != nil {
 		return err

@@ -62,8 +62,9 @@ type told struct {
 	wave    int                  // the last whose start was said
 	others  bool                 // other checks decide than in the run before
 	resumes bool                 // the run went on before
-	saved   int64                // up to which event the list is complete
+	saved   bool                 // the trunk has its ref
 	said    workspace.Look       // what people answered
+	listed  int64                // up to which event the list is complete
 }
 
 // report is what an action says while it goes on. It is written before that.
@@ -248,6 +249,11 @@ func (r *Run) unit(id string) journal.Unit {
 
 // begin begins an action. again says that something came between, and the machine is to be asked once more.
 func (r *Run) begin(a scheduler.Action) (again bool, err error) {
+	if c, ok := a.(scheduler.Check); !r.told.saved && !(ok && c.Purpose == scheduler.Baseline) {
+		if r.told.saved, err = r.saveTrunk(); !r.told.saved || err != nil {
+			return true, err
+		}
+	}
 	switch a := a.(type) {
 	case scheduler.Attempt:
 		if moved, err := r.watch(); moved || err != nil {

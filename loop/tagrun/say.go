@@ -15,7 +15,6 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/scheduler"
-	"descartes/verify"
 )
 
 // stepped writes what an attempt or a check reports while it is at work.
@@ -122,7 +121,7 @@ func (r *Run) doneLine(t *scheduler.Task) *journal.Event {
 	}
 	if g := a.Grade(); g != "" {
 		e.Detail = &journal.Detail{Grade: g}
-		if g == journal.Accepted {
+		if g == journal.Accepted || g == journal.NotNeeded {
 			e.Reason = a.Reason
 		}
 	}
@@ -198,7 +197,9 @@ func (r *Run) tellHeld() error {
 
 // tellBreaker says that the breaker is open.
 func (r *Run) tellBreaker() error {
-	r.ends.breaker = r.breakerText()
+	if r.ends.breaker = r.ends.tip; r.ends.breaker == "" {
+		r.ends.breaker = r.breakerText()
+	}
 	return r.book.Write(&journal.Event{Type: journal.BreakerOpened, Reason: r.ends.breaker,
 		Tasks: r.machine.Breaker.Names()})
 }
@@ -206,11 +207,10 @@ func (r *Run) tellBreaker() error {
 // breakerText says what opened the breaker.
 func (r *Run) breakerText() string {
 	names := r.machine.Breaker.Names()
-	shown, idle := "", false
+	shown, idle := "", r.machine.Breaker.ByAgents()
 	for _, a := range slices.Backward(r.book.History.Ended) {
 		if slices.Contains(names, a.Task) {
 			shown = a.Reason
-			idle = a.Verdict == journal.Crashed || strings.HasPrefix(a.Reason, verify.NoSignal)
 			if a.Result != nil && !idle && strings.TrimSpace(a.Result.Output) != "" {
 				shown = lastLine(a.Result.Output)
 			}

@@ -205,8 +205,8 @@ func (r *Run) fold(events []journal.Event) error {
 	b.State.TotalWaves = len(g.Waves())
 	for id, st := range b.History.TakeChanges(b.State.Seq) {
 		if _, ok := g.Task(id); ok {
-			r.list.pending[id] = tasks.Status(st)
-			g.SetStatus(id, tasks.Status(st))
+			r.list.pending[id] = tasks.Status(r.status(id, st))
+			g.SetStatus(id, r.list.pending[id])
 		}
 	}
 	for id, st := range r.job.Ahead {
@@ -308,7 +308,8 @@ func (r *Run) branch(ctx context.Context) (string, error) {
 func (r *Run) settings() scheduler.Settings {
 	c, opt := r.ground.config, &r.options
 	s := scheduler.Settings{Barrier: c.Barrier, Step: opt.Scope.Step || opt.Scope.Task != "", Only: opt.Scope.Task,
-		PerTask: c.Commit == config.CommitTask, RespectScope: c.RespectScope, Breaker: c.Breaker, Baseline: c.Baseline}
+		PerTask: c.Commit == config.CommitTask, RespectScope: c.RespectScope, Breaker: c.Breaker,
+		Baseline: cmp.Or(c.Baseline, config.BaselineRequire)}
 	switch {
 	case c.Breaker == 0:
 		s.Breaker = config.DefaultBreaker
@@ -351,9 +352,19 @@ func (r *Run) limits() scheduler.Limits {
 // statuses takes in what lines of the journal say of tasks.
 func (r *Run) statuses(changes map[string]string) error {
 	for id, status := range changes {
-		r.job.Graph.SetStatus(id, tasks.Status(status))
+		changes[id] = r.status(id, status)
+		r.job.Graph.SetStatus(id, tasks.Status(changes[id]))
 	}
 	return r.list.note(changes)
+}
+
+// status is what the list is to say of a task that the journal calls so: what is merged is in progress until the branch
+// has it, also where the run ends before.
+func (r *Run) status(id, journal string) string {
+	if t := r.machine.Task(id); t != nil && t.Stage == scheduler.Merged {
+		return string(tasks.InProgress)
+	}
+	return journal
 }
 
 // snapshot is the run as its state file would show it now.
@@ -373,11 +384,11 @@ func (r *Run) snapshot() *store.State {
 func (r *Run) listSaved(pending bool) error {
 	s := r.snapshot()
 	if pending {
-		s.Seq = r.told.saved
+		s.Seq = r.told.listed
 	} else if err := r.ground.home.Listed(r.ground.tools.FS, r.ID(), s.Seq); err != nil {
 		return err
 	}
-	r.told.saved = s.Seq
+	r.told.listed = s.Seq
 	return r.book.Own.Save(s)
 }
 

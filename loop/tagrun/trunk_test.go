@@ -472,12 +472,14 @@ func TestCheckTip(t *testing.T) {
 				one.runner.Verify = coded{y, tt.code}
 				return one, err
 			}
-			task := ""
+			var r result
+			var err error
 			if tt.purpose == scheduler.Recheck {
-				task = "1"
+				r, err = recheck(t.Context(), y.g, y.now, scheduler.Check{Purpose: tt.purpose, Task: "1"}, y.chk, y.at,
+					y.voice())
+			} else {
+				r, err = baseline(t.Context(), y.g, y.now, nil, y.chk, y.at, y.voice())
 			}
-			r, err := checkTip(t.Context(), y.g, y.now, scheduler.Check{Purpose: tt.purpose, Task: task}, y.chk, y.at,
-				y.voice())
 			y.do(err)
 			e := r.event.(scheduler.CheckEnded)
 			got := fmt.Sprint(e.Result, " ", r.out != nil)

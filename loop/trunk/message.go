@@ -2,6 +2,7 @@ package trunk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"descartes/gitops"
@@ -17,7 +18,8 @@ type Wave struct {
 	Continued bool // something of it was committed before
 	PerTask   bool // each task has a commit of its own
 	Brings    []Item
-	Blocked   []Item // given up since the last commit
+	Unchanged []Item // done since the last commit without a change
+	Blocked   []Item // given up since then
 	Subject   string // in place of the usual one; "" for that
 	Cost      string // of what it brings; "" says nothing of it
 }
@@ -26,6 +28,14 @@ type Wave struct {
 type Item struct {
 	ID, Title string
 	Accepted  bool // by a person
+}
+
+// Does are the tasks that are done by it.
+func (w Wave) Does() (ids []string) {
+	for _, i := range slices.Concat(w.Brings, w.Unchanged) {
+		ids = append(ids, i.ID)
+	}
+	return ids
 }
 
 // Line is the subject: the title of the one task whose commit it is, or how far the wave is: complete if all its tasks
@@ -56,7 +66,7 @@ func (w Wave) Line() string {
 	}
 }
 
-// Message is the whole of it. Its trailers name each task that it brings, once.
+// Message is the whole of it. Its trailers name each task that is done by it, once.
 func (w Wave) Message() string {
 	var b strings.Builder
 	b.WriteString(w.Line() + "\n\n")
@@ -67,11 +77,14 @@ func (w Wave) Message() string {
 		}
 		fmt.Fprintf(&b, "- %s %s%s\n", i.ID, oneline.Text(i.Title), how)
 	}
+	for _, i := range w.Unchanged {
+		fmt.Fprintf(&b, "- %s %s (unchanged)\n", i.ID, oneline.Text(i.Title))
+	}
 	for _, i := range w.Blocked { // why is in the report
 		fmt.Fprintf(&b, "- %s %s (blocked)\n", i.ID, oneline.Text(i.Title))
 	}
 	fmt.Fprintf(&b, "\nDescartes-Loop: %s\nDescartes-Wave: %d\n", w.Loop, w.Number)
-	for _, i := range w.Brings {
+	for _, i := range slices.Concat(w.Brings, w.Unchanged) {
 		b.WriteString(gitops.Named{Tag: w.Tag, Task: i.ID}.Trailer() + "\n")
 	}
 	b.WriteString(gitops.Named{List: w.List}.Place())

@@ -23,17 +23,20 @@ func TestWaveMessage(t *testing.T) {
 		}
 	}
 	w := Wave{Loop: "night", Tag: "x", Number: 1, Done: 2, Of: 3, Brings: []Item{one, two}, Blocked: []Item{{ID: "3"}},
-		Cost: "$1"}
+		Unchanged: []Item{{ID: "4", Title: "Four"}},
+		Cost:      "$1"}
 	want := `feat(x): wave 1, 2 of 3 tasks
 
 - 1 Alpha beta
 - 2 Beta (accepted)
+- 4 Four (unchanged)
 - 3  (blocked)
 
 Descartes-Loop: night
 Descartes-Wave: 1
 Descartes-Task: x/1
 Descartes-Task: x/2
+Descartes-Task: x/4
 Descartes-Cost: $1
 `
 	if got := w.Message(); got != want {

@@ -56,6 +56,9 @@ func (c *Chain) Lost(ctx context.Context, repo *gitops.Repo, head, tag, run stri
 			continue
 		}
 		for _, id := range w.Tasks {
+			if !slices.ContainsFunc(c.Links, func(l Link) bool { return l.Unit == oneline.Text(id) }) {
+				continue // it brought nothing of that: nothing had to be done
+			}
 			if !slices.ContainsFunc(there, func(one gitops.ChainLink) bool {
 				return slices.Contains(one.TasksOf(tag), oneline.Text(id))
 			}) {

@@ -78,7 +78,7 @@ type check struct {
 
 type failure struct {
 	task, signature string
-	byAgent         bool
+	byAgent, byTip  bool
 }
 
 // note is what is known of a task.
@@ -491,8 +491,9 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 		b.refused[login], free = true, true
 	case scheduler.Clean:
 		free = true
-	case scheduler.Finished, scheduler.Unchanged, scheduler.Shown, scheduler.GaveUp, scheduler.Asks, scheduler.Approved,
-		scheduler.Rejected:
+	case scheduler.Unchanged:
+		delete(b.faults, login)
+	case scheduler.Finished, scheduler.Shown, scheduler.GaveUp, scheduler.Asks, scheduler.Approved, scheduler.Rejected:
 		delete(b.faults, login)
 		if b.worked = true; len(b.failures) > 0 && b.failures[0].byAgent {
 			b.failures = nil
@@ -514,7 +515,7 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 		n.cuts, n.approved = 0, true
 		b.made(n)
 	case o == scheduler.Rejected:
-		b.fail(n, failure{n.id, "", false})
+		b.fail(n, failure{task: n.id})
 	case o == scheduler.Shown:
 		n.work, n.look = "", false
 		if n.unchanged = !b.set.Careful; b.set.Careful {
@@ -530,21 +531,22 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 		b.cut(n)
 	case o == scheduler.Unchanged:
 		n.look = false
-		b.fail(n, failure{n.id, e.Signature, true})
+		b.fail(n, failure{task: n.id, signature: e.Signature, byAgent: true})
 	case o == scheduler.Crashed, o == scheduler.Nothing, o == scheduler.TimedOut, o == scheduler.Unstorable:
 		n.look = false
-		b.fail(n, failure{n.id, e.Signature, o == scheduler.Crashed || o == scheduler.Nothing})
+		b.fail(n, failure{task: n.id, signature: e.Signature,
+			byAgent: o == scheduler.Crashed || o == scheduler.Nothing})
 	case free:
 		b.reopen(n)
 	case o == scheduler.Mute && p == scheduler.Work && n.spent == 0 && b.lim.Attempts > 1 && !b.broke(n):
 		n.look = false
-		b.fail(n, failure{n.id, e.Signature, true})
+		b.fail(n, failure{task: n.id, signature: e.Signature, byAgent: true})
 	case o == scheduler.Mute:
 		n.work, n.stuck, n.asks, n.look = "", true, true, false
 	case o == scheduler.GaveUp, o == scheduler.Asks, o == scheduler.TooLong:
 		n.work, n.stuck, n.asks, n.look = "", true, o == scheduler.Asks, false
 		if e.Signature != "" {
-			b.inRow(failure{n.id, e.Signature, false})
+			b.inRow(failure{task: n.id, signature: e.Signature})
 		}
 	default:
 		b.cut(n)
@@ -680,6 +682,7 @@ func (b *books) checked(e scheduler.CheckEnded) {
 		}
 	case e.Purpose == scheduler.Recheck:
 		if e.Result == scheduler.Failed && e.Signature == b.doubt.signature {
+			b.doubt.byTip = true
 			b.opens(b.doubt)
 		}
 		b.doubt = failure{}
@@ -761,13 +764,19 @@ func (b *books) counts(n *note, c *check, e scheduler.CheckEnded) {
 	case e.Result == scheduler.Failed && e.Ask:
 		n.work, n.stuck, n.asks = "", true, true
 	case e.Result == scheduler.Failed:
-		b.fail(n, failure{n.id, e.Signature, false})
+		b.fail(n, failure{task: n.id, signature: e.Signature})
 		if b.is(n) == "blocked" && b.set.Breaker > 0 && b.open.signature == "" && e.Signature != "" &&
-			!slices.ContainsFunc(b.failures, func(f failure) bool { return f.task != n.id }) {
-			b.doubt = failure{n.id, e.Signature, false}
+			!slices.ContainsFunc(b.failures, func(f failure) bool { return f.task != n.id }) && b.tipPassed() {
+			b.doubt = failure{task: n.id, signature: e.Signature}
 		}
 	}
 	b.giveUp(n)
+}
+
+// tipPassed: what stands in the trunk has passed there, and the baseline has, or what fails of it is known.
+func (b *books) tipPassed() bool {
+	return len(b.mergedIDs) > 0 || b.baseline == scheduler.Passed ||
+		b.set.Baseline == "known" && b.baseline == scheduler.Failed
 }
 
 func (b *books) reviewed(n *note) bool {
@@ -874,6 +883,9 @@ func (b *books) resume(e scheduler.Resumed) {
 	b.unpushed = false
 	b.worked, b.busy, b.wave, b.redOnce, b.doubt = false, "", nil, nil, failure{}
 	b.rest, b.faults, b.refused = map[string]time.Time{}, map[string]int{}, map[string]bool{}
+	if b.open.byTip {
+		b.baseline = ""
+	}
 	if b.open.signature != "" {
 		b.half, b.open, b.failures = b.open, failure{}, nil
 	}
@@ -937,6 +949,9 @@ func (b *books) resume(e scheduler.Resumed) {
 			b.cut(n)
 		}
 	}
+	if e.OtherChecks {
+		b.forgetChecks()
+	}
 	b.checks, b.line = nil, nil
 	for _, n := range b.byList() {
 		b.unreviewed(n)
@@ -946,6 +961,21 @@ func (b *books) resume(e scheduler.Resumed) {
 	b.number()
 	if b.upto = 0; b.set.Step {
 		b.upto = b.day(time.Time{}).open
+	}
+}
+
+// forgetChecks: others decide from now on.
+func (b *books) forgetChecks() {
+	b.baseline = ""
+	for _, x := range b.chain {
+		if !b.in[x.Task] {
+			b.unsee(x.Task)
+		}
+	}
+	for _, n := range b.all {
+		if n.passedOn = nil; !n.stuck {
+			n.spent, n.crashed = 0, 0
+		}
 	}
 }
 

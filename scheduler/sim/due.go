@@ -319,6 +319,9 @@ func (b *books) mayStart(n *note, d *day) string {
 	case (len(b.lanes) == 1 || b.set.Barrier || b.set.Step) && n.waveNo > d.going && !n.isOurs():
 		return "a wave before it is not in the branch"
 	}
+	if len(b.lanes) == 1 && b.doubt.task != "" {
+		return "with one lane, and the tip may be at fault"
+	}
 	for _, o := range b.all {
 		if o == n || o.work == "" {
 			continue

@@ -599,7 +599,7 @@ func (w *world) resume(kept []scheduler.Kept) {
 	}
 	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes),
 		Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Lost: slices.Clone(w.lost), Aside: w.aside,
-		Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept})
+		Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0})
 }
 
 // sameAgain: the journal folded again gives the same run.
