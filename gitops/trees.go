@@ -624,6 +624,37 @@ func (r *Repo) ForkOf(ctx context.Context, a, b string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// Touching are the commits, at most limit and newest first, that lead to a commit and not to another and change what
+// the other changed since the two parted, protected paths left out.
+func (r *Repo) Touching(ctx context.Context, head, other string, limit int) ([]string, error) {
+	fork, err := r.ForkOf(ctx, head, other)
+	if err != nil || fork == "" {
+		return nil, err
+	}
+	var trees [2]Tree
+	for i, commit := range []string{fork, other} {
+		if trees[i], err = r.CommitTree(commit); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := r.Changed(ctx, trees[0], trees[1])
+	if err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	in := head + "\n^" + other + "\n--\n"
+	for _, c := range changes {
+		if !strings.Contains(c.Path, "\n") {
+			in += c.Path + "\n"
+		}
+	}
+	b, err := r.cli.run(ctx, gitCall{options: literally, stdin: []byte(in),
+		args: []string{"rev-list", "--max-count=" + strconv.Itoa(limit), "--stdin"}})
+	if err != nil {
+		return nil, fmt.Errorf("read what was committed to %s since: %w", shortHash(head), err)
+	}
+	return strings.Fields(string(b)), nil
+}
+
 // PatchID identifies the difference of two trees as git patch-id does: a rebase does not change it. "" is no
 // difference.
 func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {

@@ -422,8 +422,23 @@ func AsideOf(name string) string { return "refs/heads/descartes/" + safename.Of(
 
 func ShortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
-// Holds reports whether a commit has all that another brings, task lists aside.
+// maxTaken limits how many commits of a branch are looked at for whether it had all of another.
+const maxTaken = 200
+
+// Holds reports whether a commit has all that another brings, task lists aside, or one that leads to it had: what its
+// owner removed since is to stay away.
 func Holds(ctx context.Context, repo *gitops.Repo, head, commit string) bool {
+	if bringsNothing(ctx, repo, head, commit) {
+		return true
+	}
+	since, err := repo.Touching(ctx, head, commit, maxTaken)
+	return err == nil && slices.ContainsFunc(since, func(c string) bool {
+		return c != head && bringsNothing(ctx, repo, c, commit)
+	})
+}
+
+// bringsNothing reports whether the merge of a commit changes nothing of another, task lists aside.
+func bringsNothing(ctx context.Context, repo *gitops.Repo, head, commit string) bool {
 	merged, met, err := repo.Merge(ctx, head, commit)
 	if err != nil || len(met) > 0 {
 		return false
