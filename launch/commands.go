@@ -171,7 +171,7 @@ func (c *Commands) limitsOf(own sandbox.Config) (l process.Limits, done func() [
 	of := box.Limits(tmp)
 	l = c.limits
 	l.Wrap, l.Inside, l.Bare, l.Tree, l.Place, l.Temp = of.Wrap, of.Inside, of.Bare, of.Tree, of.Place, tmp
-	l.Layers = of.Layers
+	l.Layers, l.Apart = of.Layers, of.Apart
 	return l, func() (notes []string) {
 		if err := plainfile.RemoveAll(tmp); err != nil {
 			notes = append(notes, "temporary files are left: "+err.Error())

@@ -43,6 +43,7 @@ type Limits struct {
 	Wrap   []string
 	Inside []string // of Wrap: arguments put before the program
 	Bare   bool     // of Wrap: it becomes the program and reports nothing itself, like macOS's sandbox-exec
+	Apart  bool     // of Wrap: no system call lets one of its processes write into another's memory; not with Bare
 
 	// Layers are mounted before Wrap starts, in a mount namespace of the command's own: Wrap finds them at their places.
 	// They need Linux, and the right to make namespaces.

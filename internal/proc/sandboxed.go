@@ -48,9 +48,13 @@ const (
 	argsFD   = "6"
 )
 
-// supervisorCommand is the command line of a supervisor up to its program's own.
-func supervisorCommand() []string {
-	return []string{"/proc/self/fd/" + selfFD, ShimCommand, superviseWord, endFD}
+// supervisorCommand is the command line of a supervisor up to its program's own. apart is as in process.Limits.
+func supervisorCommand(apart bool) []string {
+	how := together
+	if apart {
+		how = keptApart
+	}
+	return []string{"/proc/self/fd/" + selfFD, ShimCommand, superviseWord, endFD, how}
 }
 
 // wrap returns the files that a wrapped command is started with instead.

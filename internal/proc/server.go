@@ -301,7 +301,7 @@ func (s *server) spawn(j *job) (fault error) {
 			if files, wrap, err = j.closed(files, wrap, env); err != nil {
 				return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
 			}
-			inside = slices.Concat(supervisorCommand(), inside)
+			inside = slices.Concat(supervisorCommand(c.Limits.Apart), inside)
 		}
 		env = slices.DeleteFunc(env, func(kv string) bool {
 			return !c.Limits.Bare && !strings.HasPrefix(kv, CookieVar+"=") || process.Loads(kv)

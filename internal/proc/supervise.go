@@ -14,6 +14,12 @@ import (
 // superviseWord after ShimCommand makes this process the supervisor of one program inside a sandbox.
 const superviseWord = "supervise"
 
+// together and keptApart say whether a filter of system calls keeps the processes out of one another's memory.
+const (
+	together  = "together"
+	keptApart = "apart"
+)
+
 // supervised is how a program inside a sandbox ended, as its supervisor says. The first thing that a supervisor says
 // is the zero value: it is there, and its program is about to start.
 type supervised struct {
@@ -24,12 +30,12 @@ type supervised struct {
 }
 
 // supervise starts a program, waits for its end and says how it came. args are the number of the descriptor to say it
-// on, and the program's command line. Bubblewrap's own word for that goes through a process that everything inside may
+// on, together or keptApart, and the program's command line. Bubblewrap's own word for that goes through a process that everything inside may
 // trace and take descriptors from (pidfd_getfd): what runs there could say in its place that all is well. A supervisor
 // cannot be traced and hands its descriptor to nobody. It can be killed; then it says nothing, which is no success.
 func supervise(args []string) int {
 	runtime.LockOSThread() // the program gets the signal mask of the thread that starts it
-	if len(args) < 2 || Untraceable() != nil {
+	if len(args) < 3 || Untraceable() != nil {
 		return 1
 	}
 	fd, err := strconv.Atoi(args[0])
@@ -42,7 +48,14 @@ func supervise(args []string) int {
 		return 1
 	}
 	end := supervised{Over: true}
-	pid, err := syscall.ForkExec(args[1], args[1:], &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	if args[1] == keptApart {
+		if err := keepApart(); err != nil {
+			end.Err = "keep its processes apart: " + err.Error()
+			_ = say.Encode(end)
+			return 126
+		}
+	}
+	pid, err := syscall.ForkExec(args[2], args[2:], &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
 	if err != nil {
 		end.Err = unstarted(err).Error()
 		_ = say.Encode(end)

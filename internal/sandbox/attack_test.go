@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -156,6 +157,11 @@ func attack(args []string) int {
 			}
 		}
 		return 1
+	case "memory": // of whoever started us, as it is: nothing breaks
+		if err := rewrite(os.Getppid(), through); err != nil {
+			fmt.Println(err)
+			return 2
+		}
 	case "silence": // the supervisor is killed
 		_ = unix.Kill(os.Getppid(), syscall.SIGKILL)
 		return 0
@@ -174,6 +180,55 @@ func attack(args []string) int {
 		return 2
 	}
 	return 0
+}
+
+// rewrite writes a few bytes of another process's stack again, each way.
+func rewrite(pid int, through func(string)) error {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return err
+	}
+	var from, to uintptr
+	for line := range strings.Lines(string(maps)) {
+		if strings.HasSuffix(line, "[stack]\n") {
+			_, err = fmt.Sscanf(line, "%x-%x ", &from, &to)
+		}
+	}
+	if err != nil || to == 0 {
+		return fmt.Errorf("no stack: %w", err)
+	}
+	at, was := to-64, make([]byte, 8)
+	local := []unix.Iovec{{Base: &was[0], Len: 8}}
+	remote := []unix.RemoteIovec{{Base: at, Len: 8}}
+	if n, err := unix.ProcessVMReadv(pid, local, remote, 0); n != 8 {
+		return fmt.Errorf("read it: %w", err)
+	}
+	if f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0); err == nil {
+		if _, err := f.WriteAt(was, int64(at)); err == nil {
+			through("mem")
+		}
+		f.Close()
+	}
+	if n, err := unix.ProcessVMWritev(pid, local, remote, 0); n == 8 && err == nil {
+		through("process_vm_writev")
+	}
+	if process, err := unix.PidfdOpen(pid, 0); err == nil {
+		if _, err := unix.PidfdGetfd(process, 1, 0); err == nil {
+			through("pidfd_getfd")
+		}
+	}
+	runtime.LockOSThread()
+	if err := unix.PtraceAttach(pid); err != nil {
+		return err
+	}
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, unix.WALL, nil); err != nil {
+		return err
+	}
+	if _, err := unix.PtracePokeData(pid, at, was); err == nil {
+		through("ptrace")
+	}
+	return unix.PtraceDetach(pid)
 }
 
 // probe tells of files that are there to be read or written.

@@ -91,6 +91,47 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestMemory has code under test write into the memory of the shell that started it, which decides about the check. Where
+// /proc may be written it can, so that the test shows something.
+func TestMemory(t *testing.T) {
+	w := newWorld(t, Auto)
+	if w == nil {
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		mode   Mode
+		change func(*Config)
+		ways   int
+	}{
+		{"a check", Auto, func(*Config) {}, 0},
+		{"a strict one", Strict, func(*Config) {}, 0},
+		{"a held-out one", Auto, func(c *Config) { c.Role = HeldOut }, 0},
+		{"a check that may write /proc", Auto, func(c *Config) { c.Write = []string{"/proc"} }, 4},
+		{"an agent", Auto, func(c *Config) { c.Role = Agent }, 4},
+	} {
+		cfg := w.config(c.mode)
+		cfg.Role, cfg.Userns = Verify, w.box.c.Userns
+		c.change(&cfg)
+		w.use(cfg)
+		if !w.box.apart() && c.ways == 0 {
+			t.Skip("Yama keeps processes apart here")
+		}
+		_, text := w.run("sh", "-c", self+" __attack memory; exit 1")
+		if got := strings.Count(text, escaped); got != c.ways || strings.Contains(text, "stack") {
+			t.Errorf("%s: %d ways into the memory, want %d\n%s", c.name, got, c.ways, text)
+		}
+		if e, text := w.run("sh", "-c", "echo ok >/dev/stderr; echo ok >/proc/self/fd/1; exit 3"); e.Code != 3 ||
+			strings.Count(text, "ok\n") != 2 {
+			t.Errorf("%s: got %v\n%s", c.name, e, text)
+		}
+	}
+}
+
 // TestGrace ends a program that takes its time to say goodbye, and one that does not.
 func TestGrace(t *testing.T) {
 	w := newWorld(t, Auto)

@@ -225,7 +225,9 @@ func (b *Box) open() {
 		b.add(path, regained)
 	}
 	for _, path := range b.c.Write {
-		b.add(path, granted)
+		if path != procDir { // the machine's stays outside
+			b.add(path, granted)
+		}
 	}
 }
 

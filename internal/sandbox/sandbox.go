@@ -423,16 +423,33 @@ func (b *Box) base(v []string) []string {
 	} else {
 		v = append(v, "--ro-bind", "/", "/")
 	}
-	v = append(v, "--dev", "/dev", "--proc", "/proc")
+	v = append(v, "--dev", "/dev", "--proc", procDir)
 	// Root may write most of these without any right at all.
 	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs",
 		"/proc/scsi", "/proc/acpi"} {
 		v = append(v, "--ro-bind-try", path, path)
 	}
+	if b.apart() {
+		v = append(v, "--remount-ro", procDir) // or /proc/PID/mem could be written
+	}
 	for _, name := range unset() {
 		v = append(v, "--unsetenv", name)
 	}
 	return v
+}
+
+// procDir in Config.Write leaves it writable, and the memory of other processes with it.
+const procDir = "/proc"
+
+// apart reports whether the kernel has to be told that no process of a check writes into the memory of another: code
+// under test could make the shell, make or test runner that started it end well. Yama says so by itself from 1 on, to
+// what a process has started; what is told makes no user namespaces, since their maps are in /proc.
+func (b *Box) apart() bool {
+	if b.c.Role == Agent || slices.Contains(b.c.Write, procDir) {
+		return false
+	}
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	return err != nil || strings.TrimSpace(string(scope)) == "0"
 }
 
 // forwarded reports whether a command reaches the network through the proxy.
@@ -443,7 +460,7 @@ func (b *Box) forwarded() bool {
 // Limits is Wrap, and what goes before the program inside: the way to the
 // proxy, where there is one.
 func (b *Box) Limits(tmp string) process.Limits {
-	v := process.Limits{Wrap: b.Wrap(tmp), Bare: b.c.Bwrap == ""}
+	v := process.Limits{Wrap: b.Wrap(tmp), Bare: b.c.Bwrap == "", Apart: b.apart()}
 	if b.c.Slot.Tree != "" && !v.Bare {
 		v.Tree, v.Place, v.Layers = b.c.Slot.Tree, b.c.Top, b.c.Slot.Layers
 	}
