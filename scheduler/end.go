@@ -14,6 +14,7 @@ type Stops struct {
 	Lost     []string // tasks whose commits are gone from the branch
 	Unpushed bool     // the last push failed
 	Trouble  Trouble
+	Cut      bool // a commit was cut short by one of these: a resume makes it
 }
 
 // met notes what cannot be done. What is not tried again for one reason is not for another.
@@ -26,6 +27,9 @@ func (s *Stops) met(t Trouble) {
 func (s *Stops) noChecks(now time.Time, l *Limits) bool {
 	return s.Paused || s.Stopped || len(s.Lost) > 0 || s.Trouble.Code > 0 || l.IsLate(now)
 }
+
+// Halts reports whether no agent may start now, also one whose lane was prepared for it meanwhile.
+func (r *Run) Halts(now time.Time) bool { return len(r.halts(r.survey(now))) > 0 }
 
 // halts are the reasons why no agent starts; none while some may. What is made is checked, merged and committed all
 // the same.

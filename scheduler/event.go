@@ -89,7 +89,7 @@ type CommitStarted struct{ Wave, Tip int }
 
 type Committed struct {
 	Wave, Tip int
-	Result    Result // Passed, or Moved: the branch is another one than we knew, and nothing was done
+	Result    Result // Passed; Moved: the branch is another one than we knew; Cut by a request to end at once
 	Aside     bool   // on descartes/<tag>
 }
 

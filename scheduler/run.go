@@ -175,6 +175,7 @@ func (r *Run) requested(e Requested) {
 		r.Stops.Paused, r.Stops.Now = true, r.Stops.Now || e.Request == PauseNow
 	case Go:
 		r.Stops.Paused, r.Stops.Now = false, r.Stops.Now && (r.Stops.Stopped || r.Stops.Trouble.Checks)
+		r.Stops.Cut = r.Stops.Cut && r.Stops.Stopped
 	case Stop:
 		r.Stops.Stopped = true
 	case StopNow, Term:

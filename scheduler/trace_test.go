@@ -143,7 +143,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		tr.apply(TakeInEnded{a.Value("commit"), Result(a.Plain[0])})
 	case "committed":
 		e := Committed{a.Number("n", 1), a.Number("tip", 0), Passed, a.Has("aside")}
-		for _, r := range []Result{Failed, Moved} {
+		for _, r := range []Result{Failed, Moved, Cut} {
 			if a.Has(string(r)) {
 				e.Result = r
 			}

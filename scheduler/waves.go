@@ -34,7 +34,7 @@ func (r *Run) commit(s *survey, last bool) (c Commit, ok bool) {
 	switch {
 	case len(r.Stops.Lost) > 0: // it would bring back what a person took out
 		return c, false
-	case r.Stops.Trouble.Commits:
+	case r.Stops.Trouble.Commits, r.Stops.Cut:
 		return c, false
 	case k.Aside, k.Taken == len(k.Branch):
 	case s.taking != nil || k.Refused < len(k.Branch):

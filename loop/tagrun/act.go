@@ -260,7 +260,7 @@ func (r *Run) commit(a scheduler.Commit) error {
 	hooks, over := r.asks.Committing(g.config.Deadline)
 	by := r.verifiedBy(w.Does())
 	return r.acts(hooks, scheduler.CommitStarted{Wave: a.Wave, Tip: a.Tip},
-		scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Moved},
+		scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Cut},
 		func(ctx context.Context) (result, error) {
 			defer over()
 			return at.in(func() (result, error) { return commitWave(ctx, g, now, a, w, files, by, checks, at, v) })

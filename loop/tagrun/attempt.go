@@ -170,8 +170,17 @@ func (r *Run) input(m *made, with config.Choice) attempt.Input {
 	return in
 }
 
+// errHalted says that no agent may start any more.
+var errHalted = errors.New("no agent starts")
+
 // announce writes that an attempt's agent starts, once its lane is prepared.
 func (r *Run) announce(b *begun, s workspace.Stand) error {
+	if err := r.hear(); err != nil {
+		return err
+	}
+	if r.machine.Halts(r.ground.tools.Now()) {
+		return errHalted
+	}
 	h, id := r.book.History, b.Task
 	text, err := r.text(b)
 	if err != nil {
@@ -238,7 +247,9 @@ func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 	if err := v.noteRun(g.pool.Notes()...); err != nil { // of all slots
 		return out, err
 	}
-	if err := announce(stand); err != nil {
+	if err := announce(stand); errors.Is(err, errHalted) { // a person asked for the end while the lane was prepared
+		return ended{outcome: scheduler.Cancelled, verdict: verify.Cancelled, reason: "cancelled"}, nil
+	} else if err != nil {
 		return out, err
 	}
 	if b.res, err = on.runner.Make(ctx, on.slot, b.in, func(s *attempt.Step) error {

@@ -135,13 +135,19 @@ func (r *Run) cutShort() string {
 	if r.ends.stopped == nil {
 		return ""
 	}
-	return ": " + r.ends.stopped.Error() + "; the work is kept, and resuming the run commits it"
+	return ": " + r.ends.stopped.Error() + keptWork
 }
+
+// keptWork is said of a commit that was cut short.
+const keptWork = "; the work is kept, and resuming the run commits it"
 
 func (r *Run) gitRefuses() loop.Outcome {
 	out := loop.Outcome{Ending: journal.GitRefused, Message: errText(r.ends.err)}
 	if refused, ok := errors.AsType[*gitops.RefusedError](r.ends.err); ok && refused.Hint != "" {
 		out.Message += "; to fix it: " + refused.Hint
+	}
+	if isStopped(r.ends.err) {
+		out.Message += keptWork
 	}
 	return out
 }

@@ -99,7 +99,10 @@ func receiptsOf(ctx context.Context, g *ground, c journal.WaveCommit, by map[str
 		}
 		lines = append(lines, of...)
 	}
-	if len(lines) == 0 || !g.config.Receipts.Sign {
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	if !g.config.Receipts.Sign {
 		return receipt.Text(lines), nil
 	}
 	key := receipt.Key(g.repo.SigningKey())

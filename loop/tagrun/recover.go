@@ -237,6 +237,13 @@ func (r *Run) resumed(rest remains) error {
 	if err := r.clearLimits(); err != nil {
 		return err
 	}
+	for _, one := range r.machine.Tasks { // a person opened it meanwhile, or rewound
+		was := h.Task(one.ID).Blocked
+		if one.Stage == scheduler.Blocked && r.task(one.ID) != nil && r.job.Graph.Status(one.ID).Open() &&
+			(was == nil || !r.job.Answered(one.ID, was.TS)) {
+			retried = append(retried, one.ID)
+		}
+	}
 	for _, id := range retried {
 		if one := r.machine.Task(id); one != nil && one.Stage == scheduler.Blocked {
 			if err := r.happened(scheduler.Requested{Request: scheduler.Retry, Task: id}); err != nil {

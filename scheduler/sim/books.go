@@ -42,6 +42,7 @@ type books struct {
 	paused    bool
 	stopped   bool
 	now       bool
+	cutCommit bool // by a request to end at once
 	term      bool
 	lost      []string
 	unpushed  bool
@@ -338,6 +339,8 @@ func (b *books) note(e scheduler.Event) {
 			if e.Wave < scheduler.EndWave {
 				b.committed = max(b.committed, e.Wave)
 			}
+		case scheduler.Cut:
+			b.cutCommit = true
 		case scheduler.Failed:
 			for _, x := range b.chain {
 				if !b.in[x.Task] {
@@ -429,6 +432,7 @@ func (b *books) asked(e scheduler.Requested) {
 		if b.paused = false; !b.stopped && !b.noChecks {
 			b.now = false
 		}
+		b.cutCommit = b.cutCommit && b.stopped
 	case scheduler.Stop:
 		b.stopped = true
 	case scheduler.StopNow, scheduler.Term:
@@ -878,7 +882,7 @@ func (b *books) waveChecked(e scheduler.WaveCheckEnded) {
 
 func (b *books) resume(e scheduler.Resumed) {
 	b.set, b.lanes, b.lim = e.Settings, slices.Clone(e.Lanes), e.Limits
-	b.paused, b.stopped, b.now, b.term, b.ended = false, false, false, false, false
+	b.paused, b.stopped, b.now, b.term, b.ended, b.cutCommit = false, false, false, false, false, false
 	b.lost, b.trouble, b.noChecks, b.noCommits, b.moved = nil, scheduler.Trouble{}, false, false, 0
 	b.unpushed = false
 	b.worked, b.busy, b.wave, b.redOnce, b.doubt = false, "", nil, nil, failure{}

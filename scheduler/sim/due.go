@@ -520,7 +520,7 @@ func (b *books) checkDue(d *day) scheduler.Action {
 // commitDue is the commit that has to be made now; a zero wave: none. last: nothing else is to be done.
 func (b *books) commitDue(d *day, last bool) (c scheduler.Commit) {
 	switch {
-	case len(b.lost) > 0, b.noCommits:
+	case len(b.lost) > 0, b.noCommits, b.cutCommit:
 		return scheduler.Commit{}
 	case b.aside || d.taken == len(b.branch):
 	case d.taking || b.refusedTo < len(b.branch):

@@ -948,6 +948,12 @@ func (w *world) cutShort() {
 			d.effect = func() scheduler.Event {
 				return scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Cancelled}
 			}
+		case scheduler.Commit:
+			if w.IntN(2) == 0 {
+				d.effect = func() scheduler.Event {
+					return scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Cut}
+				}
+			}
 		case scheduler.Check:
 			d.effect = func() scheduler.Event {
 				return scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
