@@ -143,7 +143,7 @@ func (w *waves) says(wave scheduler.Wave, units []string) trunk.Wave {
 	for _, id := range units {
 		a := w.run.history.VerifiedBy(id, w.run.tools.Now())
 		says.Brings = append(says.Brings, trunk.Item{ID: id, Title: w.run.job.Title(id),
-			Accepted: a != nil && a.Outcome() == string(journal.Accepted)})
+			Accepted: a != nil && a.Outcome() == string(journal.Accepted), Proof: a.Proof()})
 	}
 	for _, e := range w.run.history.GivenUp() {
 		if e.Wave == wave.Number && !(says.PerTask && len(units) == 1) &&

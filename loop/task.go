@@ -330,7 +330,7 @@ func (w *taskWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error)
 	}
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
-		end.Detail.Grade = journal.Grade(res.Grade)
+		end.Detail.Grade, end.Detail.Proof = journal.Grade(res.Grade), res.Proof
 		end.Message, end.Detail.Words = Delivered(res.Work.Changed), store.Preview(res.Agent.Final)
 		return end, over, nil
 	}

@@ -90,6 +90,7 @@ type Result struct {
 	Paced  bool
 	Grade  verify.Grade // of verified work; "" is the best grade, or unknown
 	Reason string
+	Proof  string // what its tests came to, in words; "" where no single results are known from before
 
 	Looks     []Looked   // the looks that examined it, in order
 	Objection *Objection // the last look's objection, or nil

@@ -37,7 +37,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 		Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
 	through(t, Result{Changed: 1, Paced: true, Verdict: verify.Verified, Reason: "verify passed",
-		Grade: verify.RegressionOnly,
+		Grade: verify.RegressionOnly, Proof: "p",
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at,
 			Final: "f", Complete: true, Blocked: "b", Question: "q",
 			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true,

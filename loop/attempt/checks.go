@@ -56,9 +56,12 @@ func (r *Result) grade() verify.Grade {
 	return ""
 }
 
-// Remarks are remarks on the checks that passed, or "".
+// Remarks say what the work's tests came to, and what is odd about the checks that passed, or "".
 func (r *Result) Remarks() string {
 	var list []string
+	if r.Proof != "" {
+		list = append(list, r.Proof)
+	}
 	for i := range r.Checks {
 		text := r.Checks[i].Result.Remark()
 		if name := r.Checks[i].Result.Name; text != "" && name != "" {

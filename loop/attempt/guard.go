@@ -71,6 +71,9 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	if v.Facts.Known {
 		s.Show(v.Facts.Says())
 	}
+	if v.Facts.Before {
+		s.run.res.Proof = v.Facts.Says()
+	}
 	return s.weigh(append(v.Findings, s.installed(ctx, tree)...))
 }
 

@@ -234,6 +234,14 @@ func (a *Attempt) Grade() Grade {
 	return a.Result.Grade
 }
 
+// Proof says what its tests came to; "" for nil, and where it is not known what they were before.
+func (a *Attempt) Proof() string {
+	if a == nil || a.Result == nil {
+		return ""
+	}
+	return a.Result.Proof
+}
+
 // Ran is the model of its agent, as far as that ran; "" for nil.
 func (a *Attempt) Ran() string {
 	if a == nil || a.Agent == nil {

@@ -241,6 +241,7 @@ type Detail struct {
 	// looks at a verified attempt; the last may object, with the reason and output of the attempt's end
 	Looks      []Look  `json:"looks,omitempty"`
 	Grade      Grade   `json:"grade,omitempty"` // of a verified attempt
+	Proof      string  `json:"proof,omitempty"` // what its tests came to, in words
 	SpecTokens int     `json:"spec_tokens,omitempty"`
 	Inputs     *Inputs `json:"inputs,omitempty"` // of an attempt that begins
 }

@@ -275,7 +275,7 @@ func (r *Run) saysOf(a scheduler.Commit, brings []string) trunk.Wave {
 	for _, id := range brings {
 		one := h.VerifiedBy(id, r.ground.tools.Now())
 		w.Brings = append(w.Brings, trunk.Item{ID: id, Title: r.title(id),
-			Accepted: one != nil && one.Outcome() == string(journal.Accepted)})
+			Accepted: one != nil && one.Outcome() == string(journal.Accepted), Proof: one.Proof()})
 	}
 	for _, t := range r.machine.Tasks {
 		if t.Unchanged && t.Stage == scheduler.Done && !t.Facts.Listed {

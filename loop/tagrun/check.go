@@ -351,7 +351,7 @@ func finished(g *ground, m *made, res *attempt.Result) *journal.Event {
 	d.Claimed = res.Agent.Complete
 	e.Detail = d
 	if res.Verdict == verify.Verified {
-		d.Grade = journal.Grade(res.Grade)
+		d.Grade, d.Proof = journal.Grade(res.Grade), res.Proof
 		e.Message, d.Words = loop.Delivered(m.res.Work.Changed), store.Preview(res.Agent.Final)
 		return e
 	}

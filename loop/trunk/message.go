@@ -27,7 +27,8 @@ type Wave struct {
 // Item is a task in the message of a commit.
 type Item struct {
 	ID, Title string
-	Accepted  bool // by a person
+	Accepted  bool   // by a person
+	Proof     string // what its tests came to, in words; "" says nothing of it
 }
 
 // Does are the tasks that are done by it.
@@ -72,8 +73,11 @@ func (w Wave) Message() string {
 	b.WriteString(w.Line() + "\n\n")
 	for _, i := range w.Brings {
 		how := ""
-		if i.Accepted {
+		switch {
+		case i.Accepted:
 			how = " (accepted)"
+		case i.Proof != "":
+			how = " (" + oneline.Text(i.Proof) + ")"
 		}
 		fmt.Fprintf(&b, "- %s %s%s\n", i.ID, oneline.Text(i.Title), how)
 	}

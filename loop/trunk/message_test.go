@@ -22,12 +22,13 @@ func TestWaveMessage(t *testing.T) {
 			t.Errorf("got %q, want %q", tt.wave.Line(), tt.want)
 		}
 	}
+	one.Proof = "8 tests, 6 turned green, none lost"
 	w := Wave{Loop: "night", Tag: "x", Number: 1, Done: 2, Of: 3, Brings: []Item{one, two}, Blocked: []Item{{ID: "3"}},
 		Unchanged: []Item{{ID: "4", Title: "Four"}},
 		Cost:      "$1"}
 	want := `feat(x): wave 1, 2 of 3 tasks
 
-- 1 Alpha beta
+- 1 Alpha beta (8 tests, 6 turned green, none lost)
 - 2 Beta (accepted)
 - 4 Four (unchanged)
 - 3  (blocked)

@@ -70,6 +70,7 @@ type Verdict struct {
 // Facts are what is known of a commit's tests.
 type Facts struct {
 	Known  bool `json:"known"`  // whether any single result is
+	Before bool `json:"before"` // and what some of them were before
 	Ran    int  `json:"ran"`    // tests that ran on the commit
 	Turned int  `json:"turned"` // from red to green
 	Added  int  `json:"added"`
@@ -90,6 +91,9 @@ func (f Facts) Says() string {
 		return "single results of its tests are unknown"
 	}
 	s := count(f.Ran, "test")
+	if !f.Before {
+		return s
+	}
 	if f.Turned > 0 {
 		s += fmt.Sprintf(", %d turned green", f.Turned)
 	}
@@ -322,6 +326,7 @@ func (j *judging) facts() (f Facts) {
 		if before == nil {
 			continue
 		}
+		f.Before = true
 		f.Turned += len(both(after.Passed, before.Failed))
 		f.Added += len(without(ranOf(after), append(ranOf(before), before.Skipped...)))
 		f.Lost += len(without(ranOf(before), ranOf(after)))

@@ -174,6 +174,22 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// What is known of a commit's tests, in a line.
+func TestSays(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]Facts{
+		"single results of its tests are unknown": {},
+		"1 test":             {Known: true, Ran: 1},
+		"8 tests, none lost": {Known: true, Before: true, Ran: 8},
+		"8 tests, 6 turned green, 1 added, none lost": {Known: true, Before: true, Ran: 8, Turned: 6, Added: 1},
+		"1 test, 2 lost": {Known: true, Before: true, Ran: 1, Lost: 2},
+	} {
+		if got := f.Says(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // docs/guard.md has the table of rules.
 func TestDocs(t *testing.T) {
 	t.Parallel()
