@@ -658,8 +658,9 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	if err != nil {
 		return err
 	}
+	aside := r.Executes && r.Tag != nil && branch == "" && (head.Branch == "" || !r.Config.Scud.AutoCommitWaves)
 	if branch == "" {
-		if ref = head.Branch; ref == "" {
+		if ref = head.Branch; ref == "" && !aside {
 			r.Warnings = append(r.Warnings,
 				"HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
 		}
@@ -667,9 +668,12 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	if !goesOn && r.Tag != nil && g.Push && r.Fetches && ref != "" && ref == head.Branch {
 		r.fetchLeft(ctx, ref)
 	}
-	if branch == "" && r.Executes && r.Tag != nil && !r.Config.Scud.AutoCommitWaves { // it goes on where --no-commit puts it
+	if aside { // it goes on where --no-commit, or one on no branch, puts it
 		if ref, err = trunk.AsideFor(ctx, r.Repo, "", r.list(r.Repo)); err != nil {
 			return err
+		}
+		if head.Branch == "" {
+			r.Warnings = append(r.Warnings, "HEAD is on no branch: the commits of this run go to "+trunk.ShortRef(ref))
 		}
 	}
 	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {

@@ -87,12 +87,12 @@ func (r *Run) attempt(a scheduler.Attempt) (again bool, err error) {
 		return false, r.review(a)
 	}
 	b := r.beginning(a)
-	g, ctx, on, v := &r.ground, r.asks.Now, r.lane(a.Lane), r.voice(b.unit)
+	g, ctx, ending, on, v := &r.ground, r.asks.Now, r.asks.Ending, r.lane(a.Lane), r.voice(b.unit)
 	announce := func(s workspace.Stand) error {
 		return r.say(report{do: func() error { return r.announce(b, s) }})
 	}
 	r.start(func() func() error {
-		out, err := work(ctx, g, b, on, v, announce)
+		out, err := work(ctx, ending, g, b, on, v, announce)
 		return func() error { return r.attemptEnded(b, out, err) }
 	})
 	return false, nil
@@ -223,8 +223,9 @@ type ended struct {
 	kept    bool
 }
 
-// work prepares the lane, runs the agent, and keeps what it left before anybody hears of its end.
-func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
+// work prepares the lane, unless the run is ending, runs the agent, and keeps what it left before anybody hears of its
+// end.
+func work(ctx, ending context.Context, g *ground, b *begun, on *lane, v voice,
 	announce func(workspace.Stand) error) (out ended, err error) {
 	if err := on.open(ctx, g); err != nil {
 		return out, err
@@ -236,10 +237,10 @@ func work(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 	if err != nil || clean {
 		return ended{outcome: scheduler.Clean, kept: true}, err
 	}
-	stand, err := on.slot.Prepare(ctx, workspace.Start{Before: b.before, Base: b.base, At: b.head,
+	stand, err := on.slot.Prepare(ending, workspace.Start{Before: b.before, Base: b.base, At: b.head,
 		Whole: b.before != b.base, Since: b.since, Named: g.tools.Named, Aside: strings.TrimSuffix(b.in.Log, ".log")})
 	if err != nil {
-		if ctx.Err() != nil {
+		if ending.Err() != nil {
 			return ended{outcome: scheduler.Cancelled, verdict: verify.Cancelled, reason: "cancelled"}, nil
 		}
 		return out, err

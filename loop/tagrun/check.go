@@ -224,7 +224,12 @@ func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m 
 	gctx := context.WithoutCancel(ctx)
 	start := workspace.Start{Base: o.base, Before: o.tree, At: headOf(now), Whole: true, Since: m.began,
 		Tips: now.chain.Tips(), Aside: strings.TrimSuffix(m.in.Log, ".log")}
-	if err := at.prepare(gctx, g, v, start); err != nil {
+	if err := at.prepare(ctx, g, v, start); err != nil {
+		if ctx.Err() != nil { // its set-up may take long
+			res := m.res
+			res.Verdict = verify.Cancelled
+			return res, nil
+		}
 		return m.res, err
 	}
 	w, in, res := mergedWork{at.slot, m.res.Work}, m.in, m.res
@@ -579,12 +584,16 @@ func recheck(ctx context.Context, g *ground, now standing, a scheduler.Check, ch
 	return r, nil
 }
 
-// untouched runs a check on the tip. Where it fails, and passes beside files that a fresh clone lacks, these are named.
+// untouched runs a check on the tip. Where it fails, and passes beside files that a fresh clone lacks, these are named;
+// where it fails there too, what leads nowhere there.
 func (x *exam) untouched(ctx context.Context, g *ground, c *attempt.Command, task string, v voice) (*loop.Baseline,
 	error) {
 	b, err := x.tryBaseline(ctx, g, c, task, v)
-	if err != nil || b.Result.Passed || b.Result.Cancelled || x.at.ordinary || c.At(verify.AtEnd) || task != "" {
+	if err != nil || b.Result.Passed || b.Result.Cancelled || c.At(verify.AtEnd) || task != "" {
 		return b, err
+	}
+	if x.at.ordinary {
+		return b, lacks(ctx, b, x.at.slot)
 	}
 	slot, err := g.pool.Take(context.WithoutCancel(ctx), 0)
 	if err != nil || slot == nil {
@@ -603,7 +612,17 @@ func (x *exam) untouched(ctx context.Context, g *ground, c *attempt.Command, tas
 			b, err = in.InClone(b, beside, g.config.Pool.Keep)
 		}
 	}
+	if err == nil && !b.Result.Passed && len(b.Beside) == 0 {
+		err = lacks(ctx, b, slot)
+	}
 	return b, errors.Join(err, s.end())
+}
+
+// lacks notes what a slot lacks of the user's tree in which a check fails.
+func lacks(ctx context.Context, b *loop.Baseline, slot *workspace.Slot) (err error) {
+	b.Slot = slot.Number
+	b.Dangling, err = slot.Dangling(context.WithoutCancel(ctx))
+	return err
 }
 
 // besides is what an ordinary slot has that the check tree lacks.
