@@ -52,21 +52,26 @@ func (e *Error) Unwrap() error { return e.err }
 // Next is the hint.
 func (e *Error) Next() string { return e.Hint }
 
-// Near are the words that there are in place of the one that there is not.
+// Near are the words that there are in place of the one that there is not. Of a setting, which is known by the last
+// part of its key, it is the whole key.
 func (e *Error) Near() (wrong string, known []string) {
 	if e.Known != nil {
 		return e.Unknown, e.Known
 	}
+	if len(endIn(e.Unknown)) > 0 { // it stands in the wrong place: the word itself is right
+		return "", nil
+	}
+	return e.Unknown, endIn("")
+}
+
+// endIn are the keys of settings whose last part is a word, "" for all.
+func endIn(word string) (keys []string) {
 	for _, one := range All() {
-		last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]
-		if last == e.Unknown { // it stands in the wrong place: the word itself is right
-			return "", nil
-		}
-		if one.YAML && !slices.Contains(known, last) {
-			known = append(known, last)
+		if one.YAML && (word == "" || one.Key[strings.LastIndexByte(one.Key, '.')+1:] == word) {
+			keys = append(keys, one.Key)
 		}
 	}
-	return e.Unknown, known
+	return keys
 }
 
 // ReadFile reads descartes.yaml. A missing file is empty, unless it is required.

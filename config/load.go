@@ -261,6 +261,9 @@ func (s *Settings) takeSet(name, key, text string, at func(string) string, src s
 		if found, ok := errors.AsType[*Error](err); ok {
 			e.Hint, e.Unknown = found.Hint, found.Unknown
 		}
+		if keys := endIn(e.Unknown); e.Unknown != "" && len(keys) > 0 { // the word is right, its place is not
+			e.Hint = "did you mean " + strings.Join(keys, " or ") + "?"
+		}
 		return e
 	}
 	for key := range lines {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -190,7 +191,9 @@ func hintOf(err error) string {
 	var n nearer
 	var damage *journal.DamageError
 	hint := ""
-	if errors.As(err, &n) {
+	if setting, ok := errors.AsType[*config.Error](err); ok && setting.Known == nil {
+		hint = nearSetting(setting.Near())
+	} else if errors.As(err, &n) {
 		hint = didYouMean(n.Near())
 	}
 	if hint == "" && errors.As(err, &a) {

@@ -193,15 +193,30 @@ func groupRun(cmd *cobra.Command, args []string) error {
 }
 
 // didYouMean is a hint at known words close to a wrong one, or "". Closeness is cobra's, which has it for commands.
-func didYouMean(wrong string, known []string) string {
+func didYouMean(wrong string, known []string) string { return nearest(wrong, known, strings.Clone) }
+
+// nearSetting is the same for keys of settings, which are close by their last parts: these may be given elsewhere.
+func nearSetting(wrong string, keys []string) string {
+	last := func(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+	return nearest(last(wrong), keys, last)
+}
+
+// nearest compares a word with what is left of known ones by part.
+func nearest(wrong string, known []string, part func(string) string) string {
 	if len(wrong) < 3 { // near to everything
 		return ""
 	}
 	words := &cobra.Command{SuggestionsMinimumDistance: 2}
+	whole := map[string][]string{}
 	for _, k := range known {
-		words.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+		if whole[part(k)] = append(whole[part(k)], k); len(whole[part(k)]) == 1 {
+			words.AddCommand(&cobra.Command{Use: part(k), Run: func(*cobra.Command, []string) {}})
+		}
 	}
-	near := words.SuggestionsFor(wrong)
+	var near []string
+	for _, word := range words.SuggestionsFor(wrong) {
+		near = append(near, whole[word]...)
+	}
 	if len(near) == 0 || len(near) > 5 {
 		return ""
 	}
