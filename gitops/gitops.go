@@ -43,6 +43,14 @@ func (e *RefusedError) Error() string { return e.Reason }
 // Next is the hint.
 func (e *RefusedError) Next() string { return e.Hint }
 
+// ClashError is the refusal to bring two branches together: what one lacks of the other, up to Commit, conflicts.
+type ClashError struct {
+	*RefusedError
+	Commit string
+}
+
+func (e *ClashError) Unwrap() error { return e.RefusedError }
+
 // StoppedError means that a git command was ended before it finished. The repository is as before.
 type StoppedError struct {
 	Command string        // "git commit"

@@ -260,8 +260,9 @@ func (h *heldRef) release() {
 }
 
 // CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: what it has conflicts with
-// HEAD, or another working tree has it. ahead is its commit where it goes on from commits of its own, which is refused
-// with here: there it is to be checked out. files are those that a run writes whatever the two have of them.
+// HEAD, which is a ClashError, or another working tree has it. ahead is its commit where it goes on from commits of its
+// own, also where these clash; that is refused with here: there it is to be checked out. files are those that a run
+// writes whatever the two have of them.
 func (r *Repo) CanBranch(ctx context.Context, name string, here bool, files map[string][]byte) (ahead string,
 	err error) {
 	at, hash, old, err := r.branchFor(ctx, name, here)
@@ -269,10 +270,18 @@ func (r *Repo) CanBranch(ctx context.Context, name string, here bool, files map[
 		!r.LeadsTo(ctx, old, hash) {
 		_, err = r.joined(ctx, name, old, hash, "HEAD", files)
 	}
+	if _, clash := errors.AsType[*ClashError](err); clash {
+		return old, err
+	}
 	if err != nil || at == "refs/heads/"+name || old == hash || r.LeadsTo(ctx, hash, old) {
 		return "", err
 	}
 	return old, nil
+}
+
+// JoinBranches makes a commit with a tree that joins two, which no ref names yet.
+func (r *Repo) JoinBranches(ctx context.Context, tree Tree, from, into, on, with string) (string, error) {
+	return r.commitByUs(ctx, tree, "Merge "+from+" into "+into+"\n", on, with)
 }
 
 // branchFor is where HEAD stands, and where a branch does that a run is to commit to; old is "" where it is to be
@@ -316,10 +325,10 @@ func (r *Repo) joined(ctx context.Context, name, old, hash, from string, files m
 	}
 	met = slices.DeleteFunc(met, func(c Conflict) bool { return files[c.Path] != nil })
 	if len(met) > 0 {
-		return "", &RefusedError{Reason: fmt.Sprintf("branch %q and %s have both moved on, and conflict in %s", name,
-			from, met[0].Path),
+		return "", &ClashError{&RefusedError{
+			Reason: fmt.Sprintf("branch %q and %s have both moved on, and conflict in %s", name, from, met[0].Path),
 			Hint: r.around(ctx, name, fmt.Sprintf("git switch %s && git merge %s", name, shortHash(hash))) +
-				", then start again, or choose another name"}
+				", then start again, or choose another name"}, hash}
 	}
 	was, err := r.treeOf(old)
 	if err != nil {

@@ -765,6 +765,10 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 		}
 	}
 	ahead, err := r.Repo.CanBranch(ctx, branch, r.Here, files)
+	if clash, ok := errors.AsType[*gitops.ClashError](err); ok && r.Executes && r.Tag != nil {
+		r.note("%s: a task of the run takes that in", clash.Reason)
+		err = nil
+	}
 	if err != nil || ahead == "" {
 		return err
 	}

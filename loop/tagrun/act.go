@@ -223,10 +223,10 @@ func (r *Run) checksNamed(names []string) (list []attempt.Command) {
 func (r *Run) takeIn(a scheduler.TakeIn) error {
 	g, now, at, v := &r.ground, r.now, r.freeTree(), r.voice(journal.Unit{})
 	at.busy = true
-	checks := commands(g, r.book.History, nil, false, verify.AtAttempt)
+	checks, files := commands(g, r.book.History, nil, false, verify.AtAttempt), r.list.files(g.repo, nil, nil)
 	return r.acts(r.asks.Now, scheduler.TakeInStarted{Commit: a.Commit},
 		scheduler.TakeInEnded{Commit: a.Commit, Result: scheduler.Cut}, func(ctx context.Context) (result, error) {
-			return at.in(func() (result, error) { return takeIn(ctx, g, now, a, checks, at, v) })
+			return at.in(func() (result, error) { return takeIn(ctx, g, now, a, files, checks, at, v) })
 		})
 }
 

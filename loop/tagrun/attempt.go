@@ -54,11 +54,12 @@ type begun struct {
 	scheduler.Attempt
 	made
 	with    config.Choice
-	chain   trunk.Chain // as it was when the lane was given
-	base    gitops.Tree // of its tip
-	head    string      // commit that its agent sees as HEAD
-	earlier string      // ref with what an earlier attempt left, or ""
-	clashed bool        // that clashed with others' work: where it merges by now no agent runs
+	now     standing          // when the lane was given
+	files   map[string][]byte // the list and its mirror, which no merge decides about
+	base    gitops.Tree       // of its tip
+	head    string            // commit that its agent sees as HEAD
+	earlier string            // ref with what an earlier attempt left, or ""
+	clashed bool              // that clashed with others' work: where it merges by now no agent runs
 	since   time.Time
 	before  gitops.Tree // base with what an earlier attempt left
 	marked  []string    // paths in which an agent was to resolve conflicts
@@ -108,7 +109,7 @@ func (r *Run) beginning(a scheduler.Attempt) *begun {
 	tip := r.now.chain.Links[len(r.now.chain.Links)-1]
 	b := &begun{Attempt: a, made: made{task: r.taskOf(a.Task), unit: r.unit(a.Task), from: tip.Hash, base: tip.Tree,
 		began: r.ground.tools.Now(), takes: r.machine.Task(a.Task).Takes}, base: tip.Tree, head: tip.Head, since: h.Started,
-		chain: r.now.chain.Clone(), ours: r.task(a.Task) == nil}
+		now: r.now, files: r.list.files(r.ground.repo, nil, nil), ours: r.task(a.Task) == nil}
 	b.with = r.choice(a.Task, a.Account)
 	b.unit.Slot = 0
 	b.ref = store.RefPrefix(r.ID(), a.Task) + strconv.Itoa(b.unit.Attempt)
@@ -305,7 +306,7 @@ func (b *begun) taking(ctx context.Context, g *ground) error {
 	if b.takes == "" {
 		return nil
 	}
-	m, err := b.chain.TakeIn(ctx, g.repo, b.takes, g.tag, g.id)
+	m, _, err := b.now.taking(ctx, g, b.takes, b.files)
 	if err != nil {
 		return gitErr("take in what was committed meanwhile", err)
 	}

@@ -3,6 +3,7 @@ package tagrun
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -27,6 +28,7 @@ type trunkState struct {
 	aside  bool     // the run's branch is the one aside
 	wave   int      // the highest wave of which the branch has a commit of the run's
 	lines  []*journal.Event
+	other  string // commit of the branch checked out that clashes with the run's own, which lacks it
 }
 
 // begins says where a run is to begin.
@@ -45,7 +47,10 @@ func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState,
 	t.now = standing{of: b.branch, branch: b.branch,
 		chain: trunk.Chain{Repo: g.repo, Ref: store.TrunkRef(g.id), Now: g.tools.Now}}
 	if b.takes != "" {
-		if err := g.inTree(ctx, v, func() error { return g.repo.TakeBranch(ctx, b.takes, false, b.files) }); err != nil {
+		err := g.inTree(ctx, v, func() error { return g.repo.TakeBranch(ctx, b.takes, false, b.files) })
+		if clash, ok := errors.AsType[*gitops.ClashError](err); ok {
+			t.other = clash.Commit
+		} else if err != nil {
 			return t, gitErr("take the branch "+b.takes, err)
 		}
 	}
@@ -88,6 +93,9 @@ func (t *trunkState) read(ctx context.Context, g *ground, b begins) error {
 	}
 	t.chain, t.in, t.branch, t.lost, t.wave = entriesOf(&s.chain), s.chain.In(), news.foreign, news.lost, news.wave
 	t.aside = s.isAside() && b.branch != ""
+	if t.other != "" && len(t.branch) == 0 && !g.repo.LeadsTo(ctx, s.chain.Tip, t.other) {
+		t.branch = []string{t.other}
+	}
 	return nil
 }
 
@@ -284,6 +292,9 @@ func (s *standing) commits(g *ground) (list []journal.WaveCommit, err error) {
 			continue
 		}
 		made, err := g.repo.ReadCommit(l.Branch)
+		for err == nil && len(made.Parents) > 1 && len(made.Trailers["Descartes-Loop"]) == 0 { // it joins another branch
+			made, err = g.repo.ReadCommit(made.Parent())
+		}
 		if err != nil {
 			return nil, gitErr("read the commits of the run", err)
 		}

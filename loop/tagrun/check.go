@@ -206,7 +206,15 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	link := next.chain.Bring(oneline.Text(m.task.ID), "task "+oneline.Text(m.task.ID)+": "+oneline.Text(m.task.Title),
 		m.commit, tree)
 	if m.takes != "" {
-		link = next.chain.BringTaken(oneline.Text(m.task.ID), "take in "+m.takes, m.commit, tree, m.takes)
+		other, err := now.isOther(gctx, g, m.takes)
+		if err != nil {
+			return r, gitErr("merge the work on task "+a.Task, err)
+		}
+		bring := next.chain.BringTaken
+		if other {
+			bring = next.chain.BringOther
+		}
+		link = bring(oneline.Text(m.task.ID), "take in "+m.takes, m.commit, tree, m.takes)
 	}
 	if err := next.chain.Add(gctx, link); err != nil {
 		return r, gitErr("merge the work on task "+a.Task, err)

@@ -94,20 +94,24 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	if err != nil {
 		return r, gitErr(what, err)
 	}
+	tip, err := next.joined(gctx, g, a.Tip, head, hash, tree)
+	if err != nil {
+		return r, gitErr(what, err)
+	}
 	under, met, err := c.Under(gctx, onto, tree)
 	if err == nil && len(met) > 0 {
 		err = &gitops.RefusedError{Reason: conflicts(&trunk.Fate{Conflicts: met})}
 	}
 	if err == nil {
-		err = g.repo.SetRef(gctx, g.last(), hash, "descartes: made")
+		err = g.repo.SetRef(gctx, g.last(), tip, "descartes: made")
 	}
 	if err != nil {
 		return r, gitErr(what, err)
 	}
 	if !made.Empty {
-		if err := next.advance(gctx, g, head, hash, false, v); err != nil {
+		if err := next.advance(gctx, g, head, tip, false, v); err != nil {
 			// another run or program committed meanwhile
-			if now, herr := next.head(gctx, g); herr == nil && now != head && now != hash {
+			if now, herr := next.head(gctx, g); herr == nil && now != head && now != tip {
 				e.Result = scheduler.Moved
 				return result{event: e}, nil
 			}
@@ -115,7 +119,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 		}
 	}
 	crash.Point("wave-committed")
-	if err := c.Committed(gctx, hash, under, units); err != nil {
+	if err := c.Committed(gctx, tip, under, units); err != nil {
 		return r, gitErr(what, err)
 	}
 	e.Aside = a.Aside || next.branch != now.branch
@@ -134,6 +138,22 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	}
 	brought := journal.WaveCommit{Wave: a.Wave, Commit: hash, Tasks: line.Tasks}
 	return r, writeReceipts(ctx, g, []journal.WaveCommit{brought}, by, v)
+}
+
+// joined is a commit with those of other branches joined to it that came in with the first entries, so that the branch
+// has them too.
+func (s *standing) joined(ctx context.Context, g *ground, tip int, head, hash string, tree gitops.Tree) (string, error) {
+	for _, other := range s.chain.Others(tip) {
+		if hash == head || head != "" && g.repo.LeadsTo(ctx, head, other) {
+			continue
+		}
+		var err error
+		if hash, err = g.repo.JoinBranches(ctx, tree, fmt.Sprintf("%.12s", other), trunk.ShortRef(s.branch), hash,
+			other); err != nil {
+			return "", err
+		}
+	}
+	return hash, nil
 }
 
 // base is the commit that the next one has as its parent. The branch aside begins at the last commit of the branch that

@@ -3,8 +3,10 @@ package tagrun
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"descartes/gitops"
 	"descartes/loop/attempt"
 	"descartes/loop/trunk"
 	"descartes/scheduler"
@@ -13,15 +15,15 @@ import (
 
 // takeIn merges the branch's commits, up to one, into the trunk. Where the trunk has what the branch lacks, what both
 // make is checked as an attempt is.
-func takeIn(ctx context.Context, g *ground, now standing, a scheduler.TakeIn, checks []attempt.Command, at *tree,
-	v voice) (r result, err error) {
+func takeIn(ctx context.Context, g *ground, now standing, a scheduler.TakeIn, files map[string][]byte,
+	checks []attempt.Command, at *tree, v voice) (r result, err error) {
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	e := scheduler.TakeInEnded{Commit: a.Commit, Result: scheduler.Passed}
 	next := now
 	next.chain = now.chain.Clone()
 	g.repo.AwaitGC(gctx)
-	m, err := next.chain.TakeIn(gctx, g.repo, a.Commit, g.tag, g.id)
+	m, other, err := next.taking(gctx, g, a.Commit, files)
 	if err != nil {
 		return r, gitErr("take in what was committed meanwhile", err)
 	}
@@ -48,10 +50,39 @@ func takeIn(ctx context.Context, g *ground, now standing, a scheduler.TakeIn, ch
 				"that together with the verified work: %s", a.Commit, first.Reason())}, nil
 		}
 	}
-	if err := next.chain.Took(gctx, a.Commit, m.Tree, m.Has); err != nil {
-		return r, gitErr("take in what was committed meanwhile", err)
+	if other {
+		err = next.chain.TookOther(gctx, a.Commit, m.Tree)
+	} else {
+		err = next.chain.Took(gctx, a.Commit, m.Tree, m.Has)
 	}
-	return result{event: e, now: &next}, nil
+	return result{event: e, now: &next}, wrapped("take in what was committed meanwhile", err)
+}
+
+// taking says what taking in a commit makes. It is the branch's, or other: of the branch that was checked out when a
+// run began that goes to another one. files are the run's own, whatever the two have of them.
+func (s *standing) taking(ctx context.Context, g *ground, commit string, files map[string][]byte) (m trunk.Meanwhile,
+	other bool, err error) {
+	if other, err = s.isOther(ctx, g, commit); err != nil || !other {
+		if err == nil {
+			m, err = s.chain.TakeIn(ctx, g.repo, commit, g.tag, g.id)
+		}
+		return m, other, err
+	}
+	if m.Base, err = g.repo.CommitTree(commit); err != nil {
+		return m, other, err
+	}
+	if m.Tree, m.Met, err = g.repo.Merge(ctx, s.chain.Tip, commit); err != nil {
+		return m, other, err
+	}
+	m.Met = slices.DeleteFunc(m.Met, func(c gitops.Conflict) bool { return files[c.Path] != nil })
+	m.Tree, err = g.repo.WithContent(ctx, m.Tree, files)
+	return m, other, err
+}
+
+// isOther reports whether the branch does not have a commit that is to be taken in.
+func (s *standing) isOther(ctx context.Context, g *ground, commit string) (bool, error) {
+	head, err := s.head(ctx, g)
+	return err == nil && (head == "" || !g.repo.LeadsTo(ctx, head, commit)), err
 }
 
 // conflicts says where the branch's commits and the verified work do not merge.

@@ -175,7 +175,7 @@ func (y *yard) check(m *made) scheduler.CheckEnded {
 
 func (y *yard) takeIn(commit string) scheduler.Result {
 	y.t.Helper()
-	return y.took(takeIn(y.t.Context(), y.g, y.now, scheduler.TakeIn{Commit: commit}, y.chk, y.at,
+	return y.took(takeIn(y.t.Context(), y.g, y.now, scheduler.TakeIn{Commit: commit}, nil, y.chk, y.at,
 		y.voice())).(scheduler.TakeInEnded).Result
 }
 

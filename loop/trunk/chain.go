@@ -41,6 +41,7 @@ type Link struct {
 	Kind    string   // "" of the first, where that is a commit of the branch
 	Unit    string   // that came in with it, or ""
 	Branch  string   // the branch's commit that came in with it, or ""
+	Other   string   // that of another branch, which the branch is to have, too
 	Has     []string // units that the branch has by it
 	Brought string   // its second parent
 	Out     []string // units that left with it
@@ -79,6 +80,7 @@ const (
 	chainUnit      = "Descartes-Unit"
 	chainBranch    = "Descartes-Branch"    // the branch's commit
 	chainCommitted = "Descartes-Committed" // a unit that it has
+	chainOther     = "Descartes-Other"     // a commit of another branch
 
 	kindBegin  = "begin"
 	kindUnit   = "unit"
@@ -132,6 +134,9 @@ func (c *Chain) follow(list []gitops.ChainLink) {
 		}
 		if on := l.Trailers[chainBranch]; len(on) > 0 && one.Kind != kindOut {
 			one.Branch, c.On = on[0], on[0]
+		}
+		if other := l.Trailers[chainOther]; len(other) > 0 {
+			one.Other = other[0]
 		}
 		switch one.Kind {
 		case kindBegin:

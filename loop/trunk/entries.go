@@ -1,6 +1,7 @@
 package trunk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,7 +28,7 @@ func (c *Chain) Entries() (list []Entry) {
 		case kindUnit:
 			list = append(list, Entry{Unit: l.Unit, Link: i})
 		case kindBranch:
-			list = append(list, Entry{Commit: l.Branch, Link: i, In: true})
+			list = append(list, Entry{Commit: cmp.Or(l.Branch, l.Other), Link: i, In: true})
 		case kindOut:
 			list = slices.DeleteFunc(list, func(e Entry) bool { return slices.Contains(l.Out, e.Unit) })
 		case kindRun: // what the branch has was an earlier run's
@@ -79,6 +80,28 @@ func (c *Chain) GoOn(ctx context.Context, run string) error {
 func (c *Chain) BringTaken(unit, subject, commit string, tree gitops.Tree, taken string) gitops.Link {
 	return gitops.Link{Tree: tree, Second: commit, When: c.Now(),
 		Message: message(kindUnit, subject, chainUnit, unit, chainBranch, taken)}
+}
+
+// BringOther is Bring for the work of a unit that takes in a commit of another branch.
+func (c *Chain) BringOther(unit, subject, commit string, tree gitops.Tree, other string) gitops.Link {
+	return gitops.Link{Tree: tree, Second: commit, When: c.Now(),
+		Message: message(kindUnit, subject, chainUnit, unit, chainOther, other)}
+}
+
+// TookOther adds a commit of another branch, with the tree that both make.
+func (c *Chain) TookOther(ctx context.Context, other string, tree gitops.Tree) error {
+	return c.Add(ctx, gitops.Link{Tree: tree, Second: other, When: c.Now(),
+		Message: message(kindBranch, "what another branch has", chainOther, other)})
+}
+
+// Others are the commits of other branches that came in with the first n entries.
+func (c *Chain) Others(n int) (list []string) {
+	for _, e := range c.Entries()[:min(n, len(c.Entries()))] {
+		if one := c.Links[e.Link]; one.Other != "" {
+			list = append(list, one.Other)
+		}
+	}
+	return list
 }
 
 // Onto is what the branch gets with the chain up to its first n entries, besides what it has. The chain has what is on
