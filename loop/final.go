@@ -85,13 +85,8 @@ func BesideOf(files []string) string {
 	if len(files) > 0 {
 		what = oneline.List(files)
 	}
-	return "it passes only beside " + what + inNoCommit
+	return "it passes only beside " + what + attempt.InNoCommit
 }
-
-// LacksOf names source files of an agent that no check sees.
-func LacksOf(files []string) string { return "the check lacks " + oneline.List(files) + inNoCommit }
-
-const inNoCommit = ", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
 
 // files are those to name if verified work fails in a check slot: what the attempt wrote, else what there was.
 func files(hidden, beside []string) []string {

@@ -46,9 +46,7 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 	}
 	switch e.Outcome {
 	case OutOfQuota, Fault, Refused, Clean: // nobody's attempt
-		if purpose == Work {
-			r.Attempts--
-		}
+		r.uncount(t)
 	}
 	switch e.Outcome {
 	case Finished, Clean:
@@ -118,6 +116,9 @@ func (r *Run) reviewEnded(t *Task, o Outcome) {
 
 // interrupt: an agent's run was interrupted, which counts for nothing; ten in a row are no accident.
 func (r *Run) interrupt(t *Task) {
+	if t.Stage == Running {
+		r.uncount(t)
+	}
 	t.Cuts++
 	switch {
 	case t.Cuts >= maxCuts:
@@ -126,6 +127,13 @@ func (r *Run) interrupt(t *Task) {
 		r.review(t)
 	default:
 		r.retry(t)
+	}
+}
+
+// uncount takes an agent's run back out of the total, which it counts for nothing.
+func (r *Run) uncount(t *Task) {
+	if t.Purpose == Work {
+		r.Attempts--
 	}
 }
 

@@ -243,6 +243,7 @@ func (r *Run) judge(t *Task, e CheckEnded) {
 	case e.Result == Passed:
 		r.Breaker.Passed()
 		if t.On.merges(&e) {
+			r.Known = slices.DeleteFunc(slices.Clone(r.Known), func(k string) bool { return slices.Contains(e.Mended, k) })
 			r.mergePassed(t)
 			return
 		}

@@ -62,6 +62,7 @@ type CheckEnded struct {
 	Paths     []string // of Clashed
 	Changed   bool     // the merge changed files of the attempt: what a review approved is another thing now
 	Known     []string // failures of a red baseline, or of accepted work: from now on they are the trunk's
+	Mended    []string // known failures that pass by now: once it is merged they are none any more
 	Ask       bool     // of Failed: a person says whether it may be so
 }
 

@@ -187,6 +187,9 @@ func (r *Run) requested(e Requested) {
 				t.Word = ""
 			}
 			r.move(t, Pending, -1)
+			if t.Wave < r.Waves.Upto { // the step is for it
+				r.Waves.Upto = t.Wave
+			}
 		}
 	case Accept: // a person's word instead of the checks'; it needs a commit
 		switch {

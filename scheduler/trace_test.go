@@ -130,7 +130,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 			return []string{"! no check of it is at work"}, true
 		}
 		tr.apply(CheckEnded{Purpose: p, Task: a.Plain[0], Result: Result(a.Plain[1]), Signature: a.Value("by"),
-			Paths: a.List("paths"), Changed: a.Has("changed"), Known: a.List("known"), Ask: a.Has("asks")})
+			Paths: a.List("paths"), Changed: a.Has("changed"), Known: a.List("known"), Mended: a.List("mended"), Ask: a.Has("asks")})
 	case "wave":
 		e := WaveCheckEnded{Wave: a.Number("n", 1), Tip: a.Number("tip", 0), Result: Passed, Failed: a.List("failed")}
 		if len(e.Failed) > 0 {
@@ -273,6 +273,9 @@ func (tr *player) drain() (out []string) {
 		stages = append(stages, fmt.Sprintf("%s %s", t.ID, t.Stage))
 	}
 	out = append(out, "= "+strings.Join(stages, ", "))
+	if len(tr.run.Known) > 0 {
+		out = append(out, "= known to fail: "+strings.Join(tr.run.Known, ", "))
+	}
 	if at := tr.run.Wakes(tr.now); !at.IsZero() {
 		out = append(out, fmt.Sprintf("= asks again at %v", at.Sub(trace.Epoch)))
 	}

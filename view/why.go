@@ -195,6 +195,11 @@ func (w *Why) done(commit func(loop string) string) {
 		w.proof()
 		return
 	}
+	w.uncommitted()
+}
+
+// uncommitted says why no commit contains verified work.
+func (w *Why) uncommitted() {
 	switch {
 	case w.live():
 		w.say("No commit contains it yet: its wave is not finished.")
@@ -323,6 +328,11 @@ func (w *Why) lastFailure() {
 }
 
 func (w *Why) running() {
+	if w.view != nil && slices.Contains(w.view.History.Uncommitted(), w.Task.ID) {
+		w.say("Its work is verified.")
+		w.uncommitted()
+		return
+	}
 	if !w.live() {
 		w.say("The task list says so, and no run works on it: the next run tries it again.")
 		w.Next = w.start()

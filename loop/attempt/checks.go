@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/internal/oneline"
 	"descartes/verify"
 )
 
@@ -161,4 +162,20 @@ func Check(ctx context.Context, v Verifier, q verify.Request, c *Command) (res v
 			return res, nil
 		}
 	}
+}
+
+// InNoCommit says of files what keeps them from a commit.
+const InNoCommit = ", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
+
+// Lacking names, where a check failed, the source files of an agent that the check's tree lacks.
+func Lacking(v *verify.Result, hidden []string) *verify.Result {
+	if v == nil || v.Passed || v.Cancelled || len(hidden) == 0 {
+		return v
+	}
+	named := *v
+	named.Why = "the check lacks " + oneline.List(hidden) + InNoCommit
+	if v.Why != "" {
+		named.Why = v.Why + "; " + named.Why
+	}
+	return &named
 }

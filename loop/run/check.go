@@ -97,7 +97,7 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 		return c, err
 	}
 	if at != &p.seats {
-		t.res.Verify = lacking(t.res.Verify, t.res.Work.Hidden)
+		t.res.Verify = attempt.Lacking(t.res.Verify, t.res.Work.Hidden)
 	}
 	if !t.wasCut() {
 		if err := withoutOurs(gctx, p, job, t); err != nil {
@@ -123,19 +123,6 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 		err = keepWork(gctx, p, t, "checked", with)
 	}
 	return c, err
-}
-
-// lacking names, where a check failed, the source files of its agent that the check tree lacks.
-func lacking(v *verify.Result, hidden []string) *verify.Result {
-	if v == nil || v.Passed || v.Cancelled || len(hidden) == 0 {
-		return v
-	}
-	named := *v
-	named.Why = loop.LacksOf(hidden)
-	if v.Why != "" {
-		named.Why = v.Why + "; " + named.Why
-	}
-	return &named
 }
 
 // handsOver takes the work out of the slot in which its agent ended, without what no commit takes.

@@ -9,6 +9,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/trunk"
 	"descartes/loop/workspace"
@@ -56,6 +57,13 @@ func (r *Run) acted(res *result) error {
 	}
 	if e, ok := res.event.(scheduler.CheckEnded); ok && e.Purpose == scheduler.Recheck {
 		r.ends.tip = res.why
+	}
+	if e, ok := res.event.(scheduler.CheckEnded); ok && e.Result == scheduler.Failed && r.made[e.Task] != nil && res.res != nil {
+		if note := r.ground.tools.Withheld.Missed(r.told.once, res.res.Agent, res.res.Verify); note != "" {
+			if err := r.book.Write(book.Warning(r.made[e.Task].unit, note)); err != nil {
+				return err
+			}
+		}
 	}
 	err := r.happened(res.event, res.lines...)
 	if r.ends.tip = ""; err != nil {
@@ -144,8 +152,8 @@ func (r *Run) check(a scheduler.Check) error {
 	begins := scheduler.CheckStarted{Purpose: a.Purpose, Task: a.Task, On: a.On, Review: a.Review}
 	cut := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
 	if a.Purpose != scheduler.OfAttempt {
-		checks := commands(g, r.book.History, r.task(a.Task), false, r.whens()...)
-		var own journal.Checks // which change while it is at work
+		checks := commands(g, r.book.History, nil, false, r.whens()...)
+		key, own := r.book.State.Key(), journal.Checks(nil) // which change while it is at work
 		for _, c := range r.book.History.Checks {
 			one := *c
 			own = append(own, &one)
@@ -156,7 +164,7 @@ func (r *Run) check(a scheduler.Check) error {
 				if a.Purpose == scheduler.Recheck {
 					return recheck(ctx, g, now, a, checks, at, v)
 				}
-				return baseline(ctx, g, now, own, checks, at, v)
+				return baseline(ctx, g, now, key, own, checks, at, v)
 			})
 		})
 	}

@@ -23,7 +23,6 @@ import (
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/verify"
-	"descartes/verify/results"
 )
 
 // The check is the merge: an attempt's commit is merged onto the tip, checked out in the check tree and checked. What
@@ -50,31 +49,30 @@ func commands(g *ground, h *journal.State, task *tasks.Task, fewer bool, when ..
 	return list
 }
 
-// allowing are commands that what is known to fail in the trunk, and did not pass since, does not fail.
+// allowing are commands that what is known to fail in the trunk does not fail.
 func allowing(known []string, list []attempt.Command) []attempt.Command {
-	if len(known) == 0 {
-		return list
-	}
 	list = slices.Clone(list)
 	for i := range list {
-		if b := list[i].Bar; b == nil || b.Failed && b.Before == nil { // it fails, and names no tests
-			continue
+		if list[i].Bar != nil {
+			bar := *list[i].Bar
+			bar.Red, list[i].Bar = known, &bar
 		}
-		bar := *list[i].Bar
-		before := results.Set{}
-		if bar.Before != nil {
-			before = *bar.Before
-		}
-		before.Failed = slices.Clone(before.Failed)
-		for _, name := range known {
-			if !slices.Contains(before.Failed, name) && !slices.Contains(before.Passed, name) { // it was mended since
-				before.Failed = append(before.Failed, name)
-			}
-		}
-		bar.Known, bar.Failed, bar.Before = true, true, &before
-		list[i].Bar = &bar
 	}
 	return list
+}
+
+// mended are those of the known failures that pass in an attempt's checks.
+func mended(known []string, res *attempt.Result) (names []string) {
+	for i := range res.Checks {
+		if t := res.Checks[i].Result.Tests; t != nil {
+			for _, name := range known {
+				if slices.Contains(t.Passed, name) && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // mergedWork is the check tree with an attempt's commit in it. What another slot knows of the attempt is not to be seen
@@ -159,7 +157,7 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 		if res, err = judged(ctx, g, &now, a, m, o, at, v); err != nil {
 			return r, err
 		}
-		e.Result = resultOf(&res)
+		e.Result, e.Mended = resultOf(&res), mended(a.Known, &res)
 	}
 	if e.Result == scheduler.Cut {
 		return result{event: e}, nil
@@ -249,7 +247,13 @@ func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m 
 	in.Env = append(slices.Clip(in.Env), at.slot.Env()...)
 	in.All = in.All || m.accepts != nil
 	res.Checks, res.Verify, res.Looks, res.Objection = nil, nil, nil, nil
-	return at.runner.Judge(ctx, w, in, res, v.tell)
+	if res, err = at.runner.Judge(ctx, w, in, res, v.tell); err != nil {
+		return res, err
+	}
+	if named := attempt.Lacking(res.Verify, res.Work.Hidden); named != res.Verify && res.Objection == nil {
+		res.Verify, res.Reason = named, named.Reason()
+	}
+	return res, nil
 }
 
 // headOf is the commit that a check sees as HEAD.
@@ -501,14 +505,14 @@ func failed(list []attempt.Ran) (names []string, first *verify.Result, cut bool)
 
 // baseline checks the tip as it is before any attempt. The outcome is why the run cannot start. Where the setting lets a
 // run start with checks that fail and this one still cannot, the check has come to no end for the machine, and the
-// outcome is trouble. own is what the run knows of its checks.
-func baseline(ctx context.Context, g *ground, now standing, own journal.Checks, checks []attempt.Command, at *tree,
+// outcome is trouble. own is what the run knows of its checks, key names its list.
+func baseline(ctx context.Context, g *ground, now standing, key string, own journal.Checks, checks []attempt.Command, at *tree,
 	v voice) (r result, err error) {
 	e := scheduler.CheckEnded{Purpose: scheduler.Baseline, Result: scheduler.Passed}
 	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, tips: now.chain.Tips(), head: headOf(&now),
 		label: "baseline", log: g.home.NamedLog(g.id, "baseline"), before: true}
 	setting := cmp.Or(g.config.Baseline, config.BaselineRequire)
-	before := loop.Earlier(g.home, g.list.Key(), g.id)
+	before := loop.Earlier(g.home, key, g.id)
 	decides, unproven := false, false
 	var standing []*loop.Baseline
 	for _, c := range checks {

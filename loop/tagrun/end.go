@@ -37,8 +37,12 @@ type endings struct {
 // outcome is how the run ends, in words.
 func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	c := r.ground.config
-	if e.Halt != "" && (e.Why == "blocked" || e.Why == "asks") { // a resume goes on with what is left
-		e.Why = e.Halt
+	unusable := loop.Outcome{}
+	if e.Why == "agent" {
+		unusable = r.known().NobodyCan(r.accounts())
+	}
+	if e.Halt != "" && (e.Why == "blocked" || e.Why == "asks" || e.Why == "agent" && unusable.Message == "") {
+		e.Why = e.Halt // a resume goes on with what is left
 	}
 	switch e.Why {
 	case "done":
@@ -51,8 +55,8 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	case "asks":
 		return loop.Outcome{Ending: journal.TasksBlocked}
 	case "agent":
-		if out := r.known().NobodyCan(r.accounts()); out.Message != "" {
-			return out
+		if unusable.Message != "" {
+			return unusable
 		}
 		return loop.Outcome{Ending: journal.TasksBlocked} // whether all of them crashed, the journal says
 	case "stopped":

@@ -441,6 +441,9 @@ func (b *books) asked(e scheduler.Requested) {
 		if b.is(n) == "blocked" {
 			n.forget()
 			n.overruled = true
+			if n.waveNo < b.upto {
+				b.upto = n.waveNo
+			}
 		}
 	case scheduler.Accept:
 		switch {
@@ -553,6 +556,9 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 			b.inRow(failure{task: n.id, signature: e.Signature})
 		}
 	default:
+		if p == scheduler.Work {
+			b.attempts--
+		}
 		b.cut(n)
 	}
 }
@@ -563,6 +569,9 @@ func (b *books) reopen(n *note) {
 }
 
 func (b *books) cut(n *note) {
+	if n.work == "lane" && n.purpose == scheduler.Work { // and it counts for nothing
+		b.attempts--
+	}
 	n.lane, n.account = -1, ""
 	if n.cuts++; n.work == "review" && n.cuts < 10 {
 		b.unreviewed(n)
@@ -753,6 +762,9 @@ func (b *books) counts(n *note, c *check, e scheduler.CheckEnded) {
 		n.passedOn = c.base
 		switch {
 		case c.merges(&e):
+			for _, k := range e.Mended {
+				delete(b.known, k)
+			}
 			if before == nil && c.ahead > 0 {
 				n.work = "made" // and only has to be merged
 			} else {

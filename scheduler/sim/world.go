@@ -400,6 +400,12 @@ func (w *world) check(a scheduler.Check, base string) scheduler.Event {
 		}
 		e.Known = []string{fmt.Sprint("failure of ", a.Task)}
 	}
+	for k := range w.b.known {
+		if e.Result == scheduler.Passed && !a.Checked && len(k)%2 == 0 {
+			e.Mended = append(e.Mended, k)
+		}
+	}
+	slices.Sort(e.Mended)
 	e.Changed = !a.Checked && w.IntN(2) == 0
 	if a.Checked && w.passed[a.Task] != base {
 		w.failf("%+v: it passed on %q, and the tip is %q", a, w.passed[a.Task], base)
