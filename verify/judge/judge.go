@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -276,11 +277,12 @@ func (j *judging) building() (back []string) {
 	return back
 }
 
-// builds puts the files back that build as well as judge, in a run of their own, which only names.
+// builds puts the files back that build as well as judge, in a run of their own, which only names. It refuses where the
+// check passes by the new ones with nothing left to check, and does not by the old ones.
 func (j *judging) builds() error {
 	back := j.building()
-	if len(back) == 0 {
-		return nil
+	if err := j.hollow(); err != nil || len(back) == 0 {
+		return err
 	}
 	tree, err := j.Repo.TreeWith(j.ctx, j.New, j.Base, back)
 	if err != nil {
@@ -307,6 +309,61 @@ func (j *judging) builds() error {
 		}
 		if text != "" {
 			j.add(Finding{Rule: "settings", Path: strings.Join(back, ", "), Text: text})
+		}
+	}
+	return nil
+}
+
+// hollow runs the checks that pass on a tree that has nothing but files that build, as they are and as they were.
+func (j *judging) hollow() error {
+	var changed, all []string
+	for _, c := range j.changes {
+		if c.kind == Build && c.op != 'D' && (c.before == nil || !sameChecks(c.path, c.before, c.after)) {
+			changed = append(changed, c.path)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	list, err := j.Repo.Changed(j.ctx, j.Repo.EmptyTree(), j.New)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		// without its rules, what git ignores and a check needs would not stay
+		if Of(c.Path, nil) == Build || path.Base(c.Path) == ".gitignore" {
+			all = append(all, c.Path)
+		}
+	}
+	now, err := j.Repo.TreeWith(j.ctx, j.Repo.EmptyTree(), j.New, all)
+	if err != nil {
+		return err
+	}
+	then, err := j.Repo.TreeWith(j.ctx, now, j.Base, changed)
+	if err != nil {
+		return err
+	}
+	for i, c := range j.Checks {
+		if !j.After[i].Passed {
+			continue
+		}
+		var passes [2]bool
+		for k, tree := range []gitops.Tree{now, then} {
+			r, err := j.run(tree, c, true)
+			if err != nil {
+				return err
+			}
+			if j.took += r.Duration.Seconds(); !r.Passed {
+				break
+			}
+			passes[k] = true
+		}
+		if passes[0] && !passes[1] {
+			text := "the check passes with nothing left to check, and did not before"
+			if c.Name != "" {
+				text = c.Name + ": " + text
+			}
+			j.add(Finding{Rule: "must-fail", Refuses: !j.asks, Path: strings.Join(changed, ", "), Text: text})
 		}
 	}
 	return nil

@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -76,6 +78,7 @@ func TestRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		change              map[string]string
 		before, after, then string // results; "" for then: it is not run
+		hollow              bool   // the check passes by the new build file, whatever else there is
 		title               string
 		want                []string
 	}{
@@ -93,20 +96,21 @@ func TestRules(t *testing.T) {
 			before: "green TestAdd TestTwo", after: "green TestTwo", then: "red -add! TestTwo", want: []string{"assertions", "lost", "old-fails"}},
 		"a skipped test": {change: map[string]string{"add.go": fixed["add.go"], "add_test.go": before["add_test.go"] + "func TestMore(t *testing.T) { t.Skip() }\n"},
 			before: "red -TestAdd", after: "green TestAdd ~TestMore", then: "green TestAdd", want: []string{"skipped"}},
-		"a fixture":                    {change: map[string]string{"add.go": fixed["add.go"], "testdata/a.txt": "two\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"expected"}},
-		"values of the tests":          {change: map[string]string{"add.go": "package add\n\nfunc Add(a, b int) int {\n\tif a == 1234 {\n\t\treturn 1235\n\t}\n\treturn 5678\n}\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"expected-values"}},
-		"it knows that it is tested":   {change: map[string]string{"add.go": fixed["add.go"] + "var t = testing.Testing()\n"}, before: "red -TestAdd", after: "green TestAdd", then: "red TestAdd -TestCanaryXq", want: []string{"knows-tests"}},
-		"a test that must fail":        {change: map[string]string{"add.go": fixed["add.go"] + "func init() { syscall.Exit(0) }\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"must-fail!", "reaches-tests"}},
-		"settings of a runner":         {change: map[string]string{"add.go": fixed["add.go"], "pytest.ini": "[pytest]\naddopts = -q -k none\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
-		"another program of that name": {change: map[string]string{"add.go": fixed["add.go"], "bin/go": "true\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
-		"a build file":                 {change: map[string]string{"add.go": fixed["add.go"], "Makefile": "test:\n\ttrue\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
-		"a quiet linter":               {change: map[string]string{"add.go": fixed["add.go"] + "var x = 1 //nolint\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"silenced"}},
-		"CI":                           {change: map[string]string{"add.go": fixed["add.go"], ".github/workflows/ci.yml": "run: true\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"ci"}},
-		"the settings of runs":         {change: map[string]string{"add.go": fixed["add.go"], "descartes.yaml": "verify: \"true\"\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"protected!", "settings"}},
-		"a protected path":             {change: map[string]string{"add.go": fixed["add.go"], "sql/schema.sql": "drop table a;\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"protected!"}},
-		"a token":                      {change: map[string]string{"add.go": fixed["add.go"] + "var k = \"ghp_0123456789abcdefghijABCDEFGHIJ012345\"\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"secret"}},
-		"a stub":                       {change: map[string]string{"add.go": fixed["add.go"] + "func More() { panic(\"not implemented\") }\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"stub"}},
-		"only words":                   {change: map[string]string{"README.md": "# add adds\n"}, before: "green TestAdd", after: "green TestAdd", want: []string{"nothing"}},
+		"a fixture":                        {change: map[string]string{"add.go": fixed["add.go"], "testdata/a.txt": "two\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"expected"}},
+		"values of the tests":              {change: map[string]string{"add.go": "package add\n\nfunc Add(a, b int) int {\n\tif a == 1234 {\n\t\treturn 1235\n\t}\n\treturn 5678\n}\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"expected-values"}},
+		"it knows that it is tested":       {change: map[string]string{"add.go": fixed["add.go"] + "var t = testing.Testing()\n"}, before: "red -TestAdd", after: "green TestAdd", then: "red TestAdd -TestCanaryXq", want: []string{"knows-tests"}},
+		"a test that must fail":            {change: map[string]string{"add.go": fixed["add.go"] + "func init() { syscall.Exit(0) }\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"must-fail!", "reaches-tests"}},
+		"settings of a runner":             {change: map[string]string{"add.go": fixed["add.go"], "pytest.ini": "[pytest]\naddopts = -q -k none\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
+		"another program of that name":     {change: map[string]string{"add.go": fixed["add.go"], "bin/go": "true\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
+		"a build file":                     {change: map[string]string{"add.go": fixed["add.go"], "Makefile": "test:\n\ttrue\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"settings"}},
+		"a build file that checks nothing": {hollow: true, change: map[string]string{"add.go": fixed["add.go"], "Makefile": "test:\n\ttrue\n"}, before: "red", after: "green", then: "red", want: []string{"must-fail!", "settings"}},
+		"a quiet linter":                   {change: map[string]string{"add.go": fixed["add.go"] + "var x = 1 //nolint\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"silenced"}},
+		"CI":                               {change: map[string]string{"add.go": fixed["add.go"], ".github/workflows/ci.yml": "run: true\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"ci"}},
+		"the settings of runs":             {change: map[string]string{"add.go": fixed["add.go"], "descartes.yaml": "verify: \"true\"\n"}, before: "red -TestAdd", after: "green TestAdd", then: "green TestAdd", want: []string{"protected!", "settings"}},
+		"a protected path":                 {change: map[string]string{"add.go": fixed["add.go"], "sql/schema.sql": "drop table a;\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"protected!"}},
+		"a token":                          {change: map[string]string{"add.go": fixed["add.go"] + "var k = \"ghp_0123456789abcdefghijABCDEFGHIJ012345\"\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"secret"}},
+		"a stub":                           {change: map[string]string{"add.go": fixed["add.go"] + "func More() { panic(\"not implemented\") }\n"}, before: "red -TestAdd", after: "green TestAdd", want: []string{"stub"}},
+		"only words":                       {change: map[string]string{"README.md": "# add adds\n"}, before: "green TestAdd", after: "green TestAdd", want: []string{"nothing"}},
 	} {
 		var ran []gitops.Tree
 		then := result(c.then)
@@ -116,6 +120,15 @@ func TestRules(t *testing.T) {
 			Named: func(path string) (bool, bool) { return strings.HasPrefix(path, "sql/"), false },
 			Run: func(_ context.Context, tree gitops.Tree, _ verify.Check, _ bool) (verify.Result, error) {
 				ran = append(ran, tree)
+				if contents, err := repo.Contents(tree); err != nil {
+					return verify.Result{}, err
+				} else if f, err := contents.File("add.go", 100); err != nil || f == nil { // nothing is left to check
+					m, merr := contents.File("Makefile", 100)
+					if err = errors.Join(err, merr); err != nil {
+						return verify.Result{}, err
+					}
+					return verify.Result{Passed: c.hollow && !bytes.Contains(m.Data, []byte("go test")), Code: 1}, nil
+				}
 				if then == nil {
 					return *result("green TestAdd TestCanaryXq"), nil
 				}
