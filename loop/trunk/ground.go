@@ -154,7 +154,7 @@ func onto(ctx context.Context, repo *gitops.Repo, than, at string) (trunks []str
 func (c *Chain) Leave(ctx context.Context, repo *gitops.Repo, list, branch string, aside bool,
 	mine func(run string) bool) (removed []gitops.Ref, err error) {
 	own, old := store.TagTrunkRef(list, branch), store.OldTrunkRef(list)
-	if !c.Saved {
+	if c.Tip == "" {
 		return nil, nil
 	}
 	keeps := len(c.Units) > 0 || aside
@@ -164,7 +164,7 @@ func (c *Chain) Leave(ctx context.Context, repo *gitops.Repo, list, branch strin
 			return removed, err
 		}
 		if ref == own && keeps {
-			if was != c.Tip {
+			if c.Saved && was != c.Tip { // else nothing was done
 				err = repo.MoveRef(ctx, own, was, c.Tip, "descartes: the trunk of "+c.Ref)
 			}
 		} else if was != "" && c.follows(ctx, repo, was, mine) {
