@@ -243,6 +243,7 @@ func (p *progress) take(ctx context.Context, out *Outcome) (res attempt.Result, 
 // fails the attempt.
 func (p *progress) settle(ctx context.Context, host string, res attempt.Result) (attempt.Result, error) {
 	repo, work, o := p.c.opt.Repo, &res.Work, &p.o
+	res.Untaken = "" // that is not the worker's to say
 	work.Before = o.Start.Before
 	if o.Start.Whole && o.Start.Base != "" {
 		work.Before = o.Start.Base
@@ -262,9 +263,9 @@ func (p *progress) settle(ctx context.Context, host string, res attempt.Result) 
 		*tree, undone, err = repo.Received(ctx, work.Before, cmp.Or(*tree, work.Before))
 		if bad, ok := errors.AsType[*gitops.ReceivedError](err); ok {
 			res.Work, res.Changed = workspace.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
+			res.Untaken = fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
 			if res.Verdict == verify.Verified || res.Verdict == verify.Failed {
-				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil,
-					fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
+				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil, res.Untaken
 			}
 			return res, nil
 		}

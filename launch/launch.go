@@ -62,8 +62,15 @@ type Fleet interface {
 	loop.Away
 	// Check is what keeps the run from being made there, and what a person should know of it.
 	Check(ctx context.Context, r *Run) (wrong []error, notes []string)
-	Join(ctx context.Context, r *Run, l *loop.Loop, saved config.Config) error
+	Join(ctx context.Context, r *Run, l Joins, saved config.Config) error
 	Close(ctx context.Context, done bool) error
+}
+
+// Joins is a run whose attempts a fleet makes.
+type Joins interface {
+	ID() string
+	State() *store.State
+	Warn(text string) error // safe while it runs
 }
 
 // Problems is everything that keeps a run from starting.

@@ -94,14 +94,17 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		tools.Away, tools.Accounts = r.Fleet, nil
 	}
 	var l engine
-	var tag *loop.Loop
+	var joins Joins
 	if r.Tag == nil {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
-	} else if r.Executes && !r.Here && !away {
-		l, err = tagrun.Start(ctx, r.Root, r.Tag, tools, r.Options)
+	} else if r.Executes && !r.Here {
+		var tag *tagrun.Run
+		tag, err = tagrun.Start(ctx, r.Root, r.Tag, tools, r.Options)
+		l, joins = tag, tag
 	} else {
+		var tag *loop.Loop
 		tag, err = loop.Start(ctx, r.Root, loop.Tag{Job: r.Tag}, tools, r.Options)
-		l = tag
+		l, joins = tag, tag
 	}
 	if err != nil {
 		return e, err
@@ -115,7 +118,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	if away {
-		if err := r.Fleet.Join(ctx, r, tag, saved); err != nil {
+		if err := r.Fleet.Join(ctx, r, joins, saved); err != nil {
 			return e, err
 		}
 		defer func() { // where it was cut short, its refs are for the run that resumes it

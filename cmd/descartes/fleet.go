@@ -16,7 +16,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/launch"
-	"descartes/loop"
 	"descartes/loop/workspace"
 )
 
@@ -137,7 +136,7 @@ func remoteOf(ctx context.Context, r *launch.Run) (string, error) {
 }
 
 // Join makes the run the only one of its tag, at the server.
-func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l *loop.Loop, cfg config.Config) error {
+func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l launch.Joins, cfg config.Config) error {
 	remote, err := remoteOf(ctx, r)
 	if err != nil {
 		return badInput(hintOf(err), "--fleet: %w", err)

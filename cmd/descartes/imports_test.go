@@ -141,7 +141,7 @@ func arrows() map[string][]string {
 			"internal/oneline", "internal/plainfile", "internal/safename", "loop", "loop/attempt",
 			"loop/accounts", "loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/receipt", "loop/requests",
 			"loop/source", "loop/store", "loop/trunk", "loop/workspace", "scheduler", "specbuild", "tasks",
-			"verify", "verify/results"},
+			"verify"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/safename", "internal/sandbox", "launch",

@@ -87,10 +87,12 @@ type Result struct {
 	Changed int // files that differed when the agent ended: later build output is not work
 	Verdict verify.Verdict
 	// of one that met a limit: whoever made it keeps the next one from asking the same account too early
-	Paced  bool
-	Grade  verify.Grade // of verified work; "" is the best grade, or unknown
-	Reason string
-	Proof  string // what its tests came to, in words; "" where no single results are known from before
+	Paced bool
+	// why what another machine sent cannot be taken: its work is nothing, then
+	Untaken string
+	Grade   verify.Grade // of verified work; "" is the best grade, or unknown
+	Reason  string
+	Proof   string // what its tests came to, in words; "" where no single results are known from before
 
 	Looks     []Looked   // the looks that examined it, in order
 	Objection *Objection // the last look's objection, or nil

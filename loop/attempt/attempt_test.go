@@ -36,7 +36,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 			Protect: []string{"*.sql"}, Yes: []string{"q"}}, Prove: true,
 		Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
-	through(t, Result{Changed: 1, Paced: true, Verdict: verify.Verified, Reason: "verify passed",
+	through(t, Result{Changed: 1, Paced: true, Untaken: "a name", Verdict: verify.Verified, Reason: "verify passed",
 		Grade: verify.RegressionOnly, Proof: "p",
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at,
 			Final: "f", Complete: true, Blocked: "b", Question: "q",

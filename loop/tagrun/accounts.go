@@ -169,7 +169,9 @@ func (r *Run) rests(with config.Choice, res *agent.Result) (*time.Time, error) {
 func (r *Run) clearLimits() error {
 	k := r.known()
 	for _, name := range r.accounts() {
-		if k.IsCleared(name) || r.options.Anew && k.Machine.Until(name).After(k.Now) {
+		// a fleet knows its accounts better than an earlier run did
+		anew := r.options.Anew || r.ground.tools.Away != nil
+		if k.IsCleared(name) || anew && k.Machine.Until(name).After(k.Now) {
 			if err := r.happened(scheduler.LimitCleared{Account: name}); err != nil {
 				return err
 			}

@@ -64,6 +64,9 @@ type begun struct {
 	before  gitops.Tree // base with what an earlier attempt left
 	marked  []string    // paths in which an agent was to resolve conflicts
 	ours    bool        // the run added the task
+	again   bool        // a run before this one ordered it from another machine,
+	reports string      // of which reports what stands in the journal,
+	steps   int         // and so many steps of it
 	denied  []string
 	stat    string // of what a failed one changed
 }
@@ -93,7 +96,13 @@ func (r *Run) attempt(a scheduler.Attempt) (again bool, err error) {
 		return r.say(report{do: func() error { return r.announce(b, s) }})
 	}
 	r.start(func() func() error {
-		out, err := work(ctx, ending, g, b, on, v, announce)
+		var out ended
+		var err error
+		if g.tools.Away != nil {
+			out, err = order(ctx, g, b, on, v, announce)
+		} else {
+			out, err = work(ctx, ending, g, b, on, v, announce)
+		}
 		return func() error { return r.attemptEnded(b, out, err) }
 	})
 	return false, nil
@@ -506,9 +515,11 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 		r.ends.full = why
 		e.Outcome, out.verdict, out.reason = scheduler.Cancelled, verify.Cancelled, "the disk is full ("+out.reason+")"
 	}
-	until, err := r.rests(b.with, &b.res.Agent)
-	if err != nil {
-		return err
+	var until *time.Time
+	if !b.res.Paced { // else it is another machine's limit
+		if until, err = r.rests(b.with, &b.res.Agent); err != nil {
+			return err
+		}
 	}
 	if until != nil {
 		e.Until = *until

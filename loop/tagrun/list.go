@@ -239,7 +239,7 @@ func (r *Run) listed() (list []scheduler.Listed) {
 	for _, id := range g.Leaves() {
 		t, _ := g.Task(id)
 		l := scheduler.Listed{ID: id, Needs: g.Deps(id), Rank: scheduler.PriorityOf(t.Priority),
-			Hours: took[id].Hours(), Labels: r.job.Needs(id), Word: r.word(id)}
+			Hours: took[id].Hours(), Word: r.word(id)} // who has a task's labels is a fleet's server's to know
 		if c.RespectScope {
 			l.Scope = t.Scope
 		}

@@ -27,8 +27,9 @@ import (
 type remains struct {
 	trunk trunkState
 	kept  []gitops.Ref
-	ended []*found // attempts whose agents ended before that could be written down
-	cut   []*found // attempts that were killed
+	ended []*found         // attempts whose agents ended before that could be written down
+	alive []*journal.Event // that a fleet still makes
+	cut   []*found         // attempts that were killed
 }
 
 // found is an attempt that a killed run left open.
@@ -92,6 +93,10 @@ func (r *Run) look(ctx context.Context) (rest remains, err error) {
 		t := r.machine.Task(open.Task)
 		if t == nil || t.Lane < 0 || t.Purpose == scheduler.Review {
 			continue // its agent has ended
+		}
+		if g.tools.Away != nil {
+			rest.alive = append(rest.alive, open)
+			continue
 		}
 		f, err := r.found(ctx, open, rest.trunk.now.chain.Links)
 		if err != nil {
@@ -207,6 +212,10 @@ func (r *Run) resumed(rest remains) error {
 	lines = append(lines, t.lines...)
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
 		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, OtherChecks: r.told.others}
+	for _, open := range rest.alive {
+		e.Alive = append(e.Alive, open.Task)
+	}
+	r.awayLanes(rest.alive)
 	for _, l := range r.lanes {
 		e.Lanes = append(e.Lanes, scheduler.Lane{Number: l.number})
 	}
@@ -233,6 +242,11 @@ func (r *Run) resumed(rest remains) error {
 	// the first line carries the event: a run that is folded again begins with it
 	if err := r.happenedOn(0, e, lines...); err != nil {
 		return err
+	}
+	for _, open := range rest.alive {
+		if t := r.machine.Task(open.Task); t.Stage == scheduler.Running {
+			r.goOn(open)
+		}
 	}
 	if err := r.clearLimits(); err != nil {
 		return err

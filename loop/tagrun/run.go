@@ -43,6 +43,7 @@ type Run struct {
 	ends endings
 	did  chan func() error // what an action came to
 	said chan report       // what it says meanwhile
+	news chan string       // what people should know of the fleet, from outside
 	busy int               // actions at work
 }
 
@@ -134,6 +135,8 @@ func (r *Run) serve() error {
 		return then()
 	case s := <-r.said:
 		s.done <- s.take(r)
+	case text := <-r.news:
+		return r.book.Write(&journal.Event{Type: journal.Warning, Message: text})
 	case <-r.asks.Wake:
 	case <-r.asks.Over:
 	case <-r.asks.Tick.C:
@@ -284,6 +287,15 @@ func (r *Run) stages() map[string]scheduler.Stage {
 		m[t.ID] = t.Stage
 	}
 	return m
+}
+
+// Warn has people hear something while the run lasts. It is safe for concurrent use, and waits for nobody.
+func (r *Run) Warn(text string) error {
+	select {
+	case r.news <- text:
+	default: // there is more of it than anybody reads
+	}
+	return nil
 }
 
 // ID is the loop's id.

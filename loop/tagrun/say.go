@@ -20,7 +20,17 @@ import (
 // stepped writes what an attempt or a check reports while it is at work.
 func (r *Run) stepped(unit journal.Unit, s *attempt.Step) error {
 	b := r.book
+	unit.Step = s.Number
 	switch s.Moment {
+	case attempt.Placed:
+		unit.Host = s.Who
+		return b.Write(&journal.Event{Type: journal.AttemptPlaced, Unit: unit, Ref: s.Ref})
+	case attempt.Waits:
+		e := &journal.Event{Type: journal.AttemptWaiting, Unit: unit, Reason: s.Who}
+		if !s.Until.IsZero() {
+			e.Detail = &journal.Detail{Exit: journal.Exit{Until: &s.Until}}
+		}
+		return b.Write(e)
 	case attempt.Ended:
 		return r.heal(unit, s.Who)
 	case attempt.Started:

@@ -31,6 +31,7 @@ import (
 // written by Run. The caller closes the run.
 func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, opt loop.StartOptions) (_ *Run, err error) {
 	r := &Run{job: job, options: opt, did: make(chan func() error), said: make(chan report), made: map[string]*made{},
+		news:    make(chan string, 100),
 		machine: scheduler.NewRun(), told: told{waits: map[string]time.Time{}, instead: map[string]string{},
 			once: map[string]bool{}, held: map[string]string{}}}
 	g := &r.ground
@@ -370,6 +371,9 @@ func (r *Run) status(id, journal string) string {
 // snapshot is the run as its state file would show it now.
 func (r *Run) snapshot() *store.State {
 	s := r.book.Snapshot()
+	if began := r.book.State.StartedAt; !began.IsZero() { // by it a fleet knows the run, before its first event and later
+		s.StartedAt = began
+	}
 	c := r.job.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
 	if s.Entries = nil; r.job.File.IsPlan() {
