@@ -263,12 +263,7 @@ func work(ctx, ending context.Context, g *ground, b *begun, on *lane, v voice,
 	} else if err != nil {
 		return out, err
 	}
-	if b.res, err = on.runner.Make(ctx, on.slot, b.in, func(s *attempt.Step) error {
-		if s.Moment == attempt.Answered { // said when what it left is kept
-			return nil
-		}
-		return v.tell(s)
-	}); err != nil {
+	if b.res, err = on.runner.Make(ctx, on.slot, b.in, v.tellMade); err != nil {
 		return out, err
 	}
 	gctx, done := attempt.Linger(ctx)

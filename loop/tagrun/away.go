@@ -56,12 +56,7 @@ func order(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 	}
 	o.Input = b.in
 	o.Input.Checks, o.Input.Guard, o.Input.Holdout = nil, nil, nil // they are the check tree's
-	if b.res, err = g.tools.Away.Run(ctx, o, func(s *attempt.Step) error {
-		if s.Moment == attempt.Answered { // said when what it left is kept
-			return nil
-		}
-		return v.tell(s)
-	}); err != nil {
+	if b.res, err = g.tools.Away.Run(ctx, o, v.tellMade); err != nil {
 		return out, err
 	}
 	gctx, done := attempt.Linger(ctx)

@@ -145,6 +145,14 @@ func (v voice) note(lines ...string) error {
 	return v.tell(&attempt.Step{Moment: attempt.Noted, Lines: lines})
 }
 
+// tellMade is tell for an agent that works: its end is said when what it left is kept.
+func (v voice) tellMade(s *attempt.Step) error {
+	if s.Moment == attempt.Answered {
+		return nil
+	}
+	return v.tell(s)
+}
+
 // noteRun tells people something that is about no task.
 func (v voice) noteRun(lines ...string) error {
 	for _, line := range lines {
