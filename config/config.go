@@ -99,7 +99,7 @@ type Config struct {
 	OnLimit           string         `json:"on_limit,omitempty" flag:"on-limit" words:"wait|stop|fallback" open:"wait" in:"mode resume" trust:"no" help:"when the provider's quota is used up: wait, stop, or fallback to the next backend (default: wait; with --fallback, fallback)"`
 	MaxWaitSecs       int            `json:"max_wait_secs,omitempty" yaml:"max_wait" type:"time" default:"6h" in:"mode resume" trust:"no" help:"longest wait for a provider; a later reset ends the run; 0: no limit"`
 	Fallback          []string       `json:"fallback,omitempty" flag:"fallback" type:"words" arg:"backends" in:"mode resume" trust:"no" help:"backends that take over, in this order, when one is out of quota, keeps failing or cannot be used"`
-	AllowDirty        bool           `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" trust:"no" help:"accepted, and means nothing: your uncommitted changes are kept and not committed; only --in-place refuses them"`
+	AllowDirty        bool           `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" trust:"no" help:"accepted, and means nothing: your uncommitted changes are kept and not committed"`
 	Backend           BackendConfig  `json:"backend"`
 	// absolute; used instead of descartes.yaml
 	SettingsFile   string     `json:"settings_file,omitempty" yaml:"-"`
@@ -107,7 +107,6 @@ type Config struct {
 	Parallel       int        `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" trust:"no" help:"number of agents that work at the same time, each in its own copy of the project (default 1)"`
 	Fleet          string     `json:"fleet,omitempty" flag:"fleet" alone:"default" arg:"address" in:"tag resume" trust:"yes" help:"have the workers of a fleet make the attempts, up to -j at a time (default 8); the Temporal server is at $TEMPORAL_ADDRESS, or where --fleet=ADDRESS says"`
 	FleetRemote    string     `json:"fleet_remote,omitempty" arg:"remote" in:"tag resume" trust:"yes" help:"name or URL of the remote over which a fleet's machines send each other specs, results and logs (default: the branch's remote)"`
-	InPlace        bool       `json:"in_place,omitempty" flag:"in-place" in:"resume" trust:"no" help:"have the one agent work in this folder itself, which has to be clean and belongs to the run until it ends (CI on a fresh clone)"`
 	Candidates     int        `json:"candidates,omitempty" flag:"candidates" open:"1" least:"1" in:"tag resume" trust:"no" help:"number of attempts at each task at the same time, each in its own copy of the project; one of them is taken; with --fallback each uses another backend (default 1); a task's own candidates overrides this"`
 	Pick           string     `json:"pick,omitempty" words:"first|smallest" open:"first" in:"tag resume" trust:"no" help:"which candidate is taken: the first one verified, or of all verified ones the one with the smallest diff (default: first)"`
 	MostCandidates int        `json:"most_candidates,omitempty" yaml:"-"` // of any task

@@ -175,8 +175,11 @@ func plainly(err error) error {
 	lines := make([]string, len(found.Errors))
 	for i, line := range found.Errors {
 		if m := unknownKey.FindStringSubmatch(line); m != nil {
-			out.Unknown = cmp.Or(out.Unknown, m[1])
-			line = unknownKey.ReplaceAllString(line, "unknown setting $1")
+			said := Gone(m[1])
+			if said == "" {
+				out.Unknown, said = cmp.Or(out.Unknown, m[1]), "unknown setting "+m[1]
+			}
+			line = unknownKey.ReplaceAllStringFunc(line, func(string) string { return said })
 		}
 		if m := misplaced.FindStringSubmatch(line); m != nil {
 			there, wanted := "is "+m[2], "settings, each with a name, are"

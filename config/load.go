@@ -108,6 +108,11 @@ func (s *Settings) Load(base *File, env func(string) string, at func(path string
 		s.from[one] = src
 		return nil
 	}
+	for _, key := range slices.Sorted(maps.Keys(gone)) {
+		if name := "DESCARTES_" + strings.ToUpper(key); env(name) != "" {
+			return Wrong("unset "+name, "%s=%q: %s", name, env(name), Gone(key))
+		}
+	}
 	for _, one := range All() {
 		name := one.Variable()
 		text, err := env(name), error(nil)

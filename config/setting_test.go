@@ -141,6 +141,8 @@ func TestFlagErrors(t *testing.T) {
 		"--set=max_memory=much":     "not a size like 512M or 4G",
 		"--set=max_memory":          `--set "max_memory": give KEY=VALUE`,
 		"--set=spin_limt=3":         "--set spin_limt=3: unknown setting spin_limt",
+		"--set=in_place=true":       "--set in_place=true: in_place is gone: every agent works in a copy of the project; leave it out",
+		"--set=mutants=2":           "--set mutants=2: mutants is gone: holdout and prove find more; leave it out",
 		"--set=scud.spec=x":         "where settings, each with a name, are wanted",
 		"--set=verify=[{name: a}]":  "run, the command to run, is missing",
 		"--set=prices.m={input: 1}": "prices.m: give input and output",
@@ -162,6 +164,8 @@ func TestFile(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"comand: x\n":                          "line 1: unknown setting comand",
+		"in_place: true\n":                     "line 1: in_place is gone: every agent works in a copy of the project; leave it out",
+		"a: 1\nmutants: 2\n":                   "line 1: unknown setting a; line 2: mutants is gone: holdout and prove find more; leave it out",
 		"a: 1\nb: 2\n":                         "line 1: unknown setting a; line 2: unknown setting b",
 		"command: a\ncommand: b\n":             `line 2: mapping key "command" already defined at line 1`,
 		"git: run\n":                           "line 1: there is `run`, where settings, each with a name, are wanted",

@@ -29,9 +29,6 @@ const (
 
 // Tip is the commit at which the attempt's HEAD is, "" where that cannot be read.
 func (s *Slot) Tip(ctx context.Context) string {
-	if s.here {
-		return s.cli.checkedOut(ctx, s.tree)
-	}
 	dot := filepath.Join(s.tree, ".git")
 	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() || exists(filepath.Join(dot, "commondir")) {
 		return ""
@@ -76,7 +73,7 @@ func (s *Slot) Below(ctx context.Context, tip string) (b Below, err error) {
 		}
 	}
 	b.Away = tip != "" && tip != at && !s.LeadsTo(ctx, tip, at)
-	if b.Away && len(log) == 0 && !s.here {
+	if b.Away && len(log) == 0 {
 		visited = append(visited, tip)
 	}
 	for _, hash := range visited {
@@ -96,16 +93,7 @@ func (s *Slot) Below(ctx context.Context, tip string) (b Below, err error) {
 
 // reflog is what the attempt added to the reflog of HEAD. It follows no link out of the attempt's repository.
 func (s *Slot) reflog() ([]byte, error) {
-	dot, root := ".git", s.root
-	if s.here {
-		user, err := os.OpenRoot(s.user.l.gitDir)
-		if err != nil {
-			return nil, nil // it destroyed its repository, which is reported elsewhere
-		}
-		defer user.Close()
-		dot, root = ".", user
-	}
-	f, err := root.OpenFile(filepath.Join(dot, "logs", "HEAD"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := s.root.OpenFile(filepath.Join(".git", "logs", "HEAD"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil
 	}
@@ -113,8 +101,7 @@ func (s *Slot) reflog() ([]byte, error) {
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, s.logged+maxReflog))
-	return b[min(s.logged, int64(len(b))):], err
+	return io.ReadAll(io.LimitReader(f, maxReflog))
 }
 
 // TakenBack lists the paths that differ between two states and are in a third as they were in the first. With lost set

@@ -243,7 +243,7 @@ func (s *Slot) EmptyModules() []LeftOut { return s.empty }
 // kept for what secret finds in their text.
 func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string, secret func(text string) bool) (edited,
 	lost []LeftOut, err error) {
-	if s.here || s.cli.whole {
+	if s.cli.whole {
 		return nil, nil, nil
 	}
 	links, err := s.cli.links(ctx, s.cli.last)

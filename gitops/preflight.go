@@ -83,9 +83,6 @@ func hooksOf(names []string) string {
 	return "hooks " + strings.Join(names, ", ")
 }
 
-// HooksDir is where git looks for the repository's hooks.
-func (r *Repo) HooksDir() string { return hooksDir(r.l, r.set) }
-
 func hooksDir(l layout, set settings) string {
 	p, ok := set["core.hookspath"]
 	switch {

@@ -261,11 +261,9 @@ func (h *heldRef) release() {
 
 // CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: what it has conflicts with
 // HEAD, which is a ClashError, or another working tree has it. ahead is its commit where it goes on from commits of its
-// own, also where these clash; that is refused with here: there it is to be checked out. files are those that a run
-// writes whatever the two have of them.
-func (r *Repo) CanBranch(ctx context.Context, name string, here bool, files map[string][]byte) (ahead string,
-	err error) {
-	at, hash, old, err := r.branchFor(ctx, name, here)
+// own, also where these clash. files are those that a run writes whatever the two have of them.
+func (r *Repo) CanBranch(ctx context.Context, name string, files map[string][]byte) (ahead string, err error) {
+	at, hash, old, err := r.branchFor(ctx, name)
 	if err == nil && old != "" && hash != "" && at != "refs/heads/"+name && !r.LeadsTo(ctx, hash, old) &&
 		!r.LeadsTo(ctx, old, hash) {
 		_, err = r.joined(ctx, name, old, hash, "HEAD", files)
@@ -286,7 +284,7 @@ func (r *Repo) JoinBranches(ctx context.Context, tree Tree, from, into, on, with
 
 // branchFor is where HEAD stands, and where a branch does that a run is to commit to; old is "" where it is to be
 // made.
-func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash, old string, err error) {
+func (r *Repo) branchFor(ctx context.Context, name string) (at, hash, old string, err error) {
 	ref := "refs/heads/" + name
 	if _, err := r.cli.run(ctx, gitCall{args: []string{"check-ref-format", "--branch", name}}); err != nil {
 		return "", "", "", &RefusedError{Reason: fmt.Sprintf("%q is not a valid branch name", name)}
@@ -303,15 +301,9 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 			return "", "", "", err
 		}
 	}
-	switch {
-	case old == "":
-	case why != "":
+	if old != "" && why != "" {
 		err = &RefusedError{Reason: fmt.Sprintf("branch %q %s", name, why),
 			Hint: "start there, or choose another name"}
-	case old == hash, r.LeadsTo(ctx, hash, old):
-	case here:
-		err = &RefusedError{Reason: fmt.Sprintf("branch %q has commits of its own, and the agent works in this folder",
-			name), Hint: "git switch " + name + ", then start again"}
 	}
 	return at, hash, old, err
 }
@@ -338,26 +330,14 @@ func (r *Repo) joined(ctx context.Context, name, old, hash, from string, files m
 }
 
 // TakeBranch makes ready a branch that a run is to commit to: it moves up to HEAD where it has nothing that HEAD
-// lacks, takes in by a merge what HEAD got since where both have moved on, and stays where it is ahead. With here set
-// HEAD switches to it, which makes it if necessary; neither the index nor a file changes. One that conflicts is a
-// RefusedError. See CanBranch for files.
-func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map[string][]byte) error {
-	ref := "refs/heads/" + name
-	at, hash, old, err := r.branchFor(ctx, name, here)
-	if err != nil || at == ref {
+// lacks, takes in by a merge what HEAD got since where both have moved on, and stays where it is ahead. One that is
+// not there stays so. One that conflicts is a RefusedError. See CanBranch for files.
+func (r *Repo) TakeBranch(ctx context.Context, name string, files map[string][]byte) error {
+	at, hash, old, err := r.branchFor(ctx, name)
+	if err != nil || old == "" || at == "refs/heads/"+name {
 		return err
 	}
-	switch {
-	case old == "" && !here:
-	case here:
-		err = r.forward(ctx, ref, old, hash)
-	default:
-		err = r.takeIn(ctx, name, old, hash, cmp.Or(shortBranch(at), shortHash(hash)), files)
-	}
-	if err != nil || !here {
-		return err
-	}
-	return r.pointHead(ctx, ref, "checkout: moving from "+cmp.Or(shortBranch(at), hash)+" to "+name)
+	return r.takeIn(ctx, name, old, hash, cmp.Or(shortBranch(at), shortHash(hash)), files)
 }
 
 func (r *Repo) forward(ctx context.Context, ref, old, to string) error {
@@ -406,6 +386,8 @@ func (r *Repo) TakeTheirs(ctx context.Context, name, remote, hash string, files 
 	}
 	return r.takeIn(ctx, name, old, hash, remote+"/"+name, files)
 }
+
+func shortBranch(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // setHead makes HEAD of a slot a commit, or that of a branch without one.
 func (r *Repo) setHead(ctx context.Context, commit string) error {

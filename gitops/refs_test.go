@@ -127,61 +127,44 @@ func TestSetRefWaits(t *testing.T) {
 	}
 }
 
+// TestTakeBranch: a branch of a run that HEAD has left behind moves up to it, one that is not there stays so; HEAD,
+// index and files stay as they are.
 func TestTakeBranch(t *testing.T) {
 	t.Parallel()
 	s, r := start(t)
-	s.sh("echo staged >staged; git add staged; echo loose >loose")
-	before, index := s.git("rev-parse", "HEAD"), s.git("status", "--porcelain")
-	if err := r.TakeBranch(t.Context(), "topic/x", true, nil); err != nil {
-		t.Fatal(err)
+	s.sh("git branch topic/x; git commit -q --allow-empty -m more; echo staged >staged; git add staged; echo loose >loose")
+	head, index := s.git("rev-parse", "HEAD"), s.git("status", "--porcelain")
+	for _, name := range []string{"topic/x", "topic/x", "missing", "main"} {
+		if err := r.TakeBranch(t.Context(), name, nil); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
 	}
 	for _, c := range []struct {
 		args string
 		want string
 	}{
-		{"symbolic-ref HEAD", "refs/heads/topic/x\n"},
-		{"rev-parse refs/heads/topic/x", before},
+		{"symbolic-ref HEAD", "refs/heads/main\n"},
+		{"rev-parse refs/heads/topic/x", head},
+		{"for-each-ref refs/heads/missing", ""},
 		{"status --porcelain", index},
-		{"reflog -1 --format=%gs HEAD", "checkout: moving from main to topic/x\n"},
 		{"reflog -1 --format=%gs topic/x", "descartes: forward\n"},
 	} {
 		if got := s.git(strings.Fields(c.args)...); got != c.want {
 			t.Errorf("git %s: got %q, want %q", c.args, got, c.want)
 		}
 	}
-	if err := r.TakeBranch(t.Context(), "topic/x", true, nil); err != nil {
-		t.Errorf("again: %v", err)
+	s.sh("git branch -q ahead; git branch -q taken; git update-ref refs/heads/ahead $(git commit-tree -p HEAD -m a HEAD^{tree}); git worktree add -q ../other taken")
+	ahead := s.git("rev-parse", "ahead")
+	if err := r.TakeBranch(t.Context(), "ahead", nil); err != nil || s.git("rev-parse", "ahead") != ahead {
+		t.Errorf("one that is ahead: %v", err)
 	}
-	s.git("commit", "-q", "--allow-empty", "-m", "more")
-	s.git("branch", "-q", "ahead")
-	s.git("reset", "-q", "--soft", "HEAD~")
-	for _, name := range []string{"ahead", "a b", "-x", "HEAD", "a..b", ""} {
-		err := r.TakeBranch(t.Context(), name, true, nil)
+	for _, name := range []string{"taken", "a b", "-x", "HEAD", "a..b", ""} {
+		err := r.TakeBranch(t.Context(), name, nil)
 		if _, refused := errors.AsType[*RefusedError](err); !refused {
 			t.Errorf("%q: got %v, want a refusal", name, err)
 		}
 	}
-	if got := s.git("symbolic-ref", "HEAD"); got != "refs/heads/topic/x\n" {
-		t.Errorf("HEAD is %q", got)
-	}
 	s.check()
-}
-
-func TestTakeBranchUnborn(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.git("init", "-q")
-	r, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if err := r.TakeBranch(t.Context(), "first", true, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.git("symbolic-ref", "HEAD"); got != "refs/heads/first\n" {
-		t.Errorf("HEAD is %q", got)
-	}
 }
 
 // join puts the lines of two notes together, each once.
@@ -335,15 +318,15 @@ func TestShallowCloneIsDeepened(t *testing.T) {
 	far := &sandbox{t: t, home: s.home, dir: s.path("../far"), env: s.env}
 	r := far.reopen()
 	far.sh("mv .git/config ../config; printf '[core]\n\trepositoryformatversion = 0\n' >.git/config")
-	if _, err := far.reopen().CanBranch(t.Context(), "old", false, nil); err == nil ||
+	if _, err := far.reopen().CanBranch(t.Context(), "old", nil); err == nil ||
 		!strings.Contains(err.Error(), "too shallow") {
 		t.Errorf("without a remote: %v", err)
 	}
 	far.sh("mv ../config .git/config")
-	if ahead, err := r.CanBranch(t.Context(), "old", false, nil); ahead != "" || err != nil {
+	if ahead, err := r.CanBranch(t.Context(), "old", nil); ahead != "" || err != nil {
 		t.Errorf("a branch that main has left behind: %q, %v", ahead, err)
 	}
-	if _, err := r.CanBranch(t.Context(), "side", false, nil); err != nil {
+	if _, err := r.CanBranch(t.Context(), "side", nil); err != nil {
 		t.Errorf("a branch with other commits: %v", err)
 	}
 	ours, theirs := strings.TrimSpace(far.git("rev-parse", "main")), strings.TrimSpace(far.git("rev-parse", "side"))

@@ -39,11 +39,9 @@ type Slot struct {
 	tree    string // the working tree
 	git     string // where HEAD and index are kept for us
 	objects string
-	here    bool // the working tree is the user's own
 	opts    SlotOptions
 	config  []byte // of the agent's .git
 	at      Head   // that Prepare brought it to
-	logged  int64  // size of the reflog of HEAD then
 
 	modules map[string]*Slot  // of submodules, by path
 	known   map[string]string // the user's repositories of submodules, by the links to their objects
@@ -61,12 +59,6 @@ type SlotOptions struct {
 	// them. A sandbox that shows the slot at the working tree's path mounts the objects there.
 	Objects string
 	Pin     string // ref that keeps the commit at which the slot stands from being pruned, "" for none
-	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its
-	// path. Nobody else may work in it, and it has to be clean.
-	Here bool
-	Loop string                  // of Here: the loop that has it, whose refs keep what is set back
-	Shut bool                    // of Here: the loop's commands cannot write to .git
-	Say  func(line string) error // of Here: tells people what is set back, before it is
 }
 
 // BrokenSlotError means that a slot cannot be brought to the wanted state: remove it and make it again.
@@ -86,10 +78,8 @@ const slotPatience = 5 * time.Minute
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	s := &Slot{user: r, dir: opt.Dir, tree: filepath.Join(opt.Dir, "tree"), git: filepath.Join(opt.Dir, "git"),
-		objects: opt.Objects, here: opt.Here, opts: opt}
-	if s.here {
-		s.tree = r.l.root
-	} else if err := s.findModules(); err != nil {
+		objects: opt.Objects, opts: opt}
+	if err := s.findModules(); err != nil {
 		return nil, err
 	}
 	slot := r.opt
@@ -130,21 +120,15 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		s.Repo = nil
 		return &BrokenSlotError{s.dir, err}
 	}
-	s.byGit, s.cli.slot, s.lender = cmp.Or(s.byGit, s.user.byGit), !s.here, s.user.l
+	s.byGit, s.cli.slot, s.lender = cmp.Or(s.byGit, s.user.byGit), true, s.user.l
 	if s.user.diffs != nil {
 		s.diffs, s.Repo.objects = s.user.diffs, s.user.objects
-	}
-	if s.here {
-		if err := s.seed(ctx); err != nil {
-			return fmt.Errorf("make the slot %s: %w", s.dir, err)
-		}
 	}
 	s.config = s.agentConfig()
 	return s.showEdits(ctx)
 }
 
-// showEdits takes the marks out of our index that hide edits from git: with core.ignoreStat an older run set them, and
-// in place they are the user's.
+// showEdits takes the marks out of our index that hide edits from git: with core.ignoreStat an older run set them.
 func (s *Slot) showEdits(ctx context.Context) error {
 	if s.New() {
 		return nil
@@ -169,12 +153,8 @@ func (s *Slot) showEdits(ctx context.Context) error {
 // ignoresCase reports whether names that differ by case alone are one on the slot's disk. The repository's setting may
 // be of another disk: git loses a file then that is renamed by case alone.
 func (s *Slot) ignoresCase() bool {
-	dir, name := s.dir, "git"
-	if s.here {
-		dir, name = s.tree, ".git"
-	}
-	is, err := os.Lstat(filepath.Join(dir, name))
-	other, oerr := os.Lstat(filepath.Join(dir, strings.ToUpper(name)))
+	is, err := os.Lstat(filepath.Join(s.dir, "git"))
+	other, oerr := os.Lstat(filepath.Join(s.dir, "GIT"))
 	return err == nil && oerr == nil && os.SameFile(is, other)
 }
 
@@ -221,9 +201,6 @@ func (s *Slot) lay() error {
 	if err := os.WriteFile(filepath.Join(s.git, "commondir"), []byte(s.user.l.commonDir+"\n"), 0o666); err != nil {
 		return err
 	}
-	if s.here {
-		return nil
-	}
 	return lend(s.objects, s.user.l.commonDir)
 }
 
@@ -255,7 +232,7 @@ func (r *Repo) clearSlot(context.Context) error {
 // BrokenSlotError means that the slot has to be made again.
 func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
 	err := s.prepare(ctx, at, tree, fresh)
-	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || s.here || ctx.Err() != nil {
+	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || ctx.Err() != nil {
 		return err
 	}
 	return &BrokenSlotError{s.dir, err}
@@ -266,9 +243,6 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return errors.New("its working tree was replaced")
 	}
 	s.cli.whole, s.cli.tree = false, ""
-	if s.here {
-		return s.prepareHere(ctx, at, tree)
-	}
 	head, err := s.CommitTree(at.Hash)
 	if err != nil {
 		return err
@@ -368,9 +342,7 @@ func (s *Slot) New() bool {
 func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	if s.New() && s.at.Hash != "" {
 		err := s.lay()
-		if err == nil && s.here {
-			err = s.seed(ctx)
-		} else if err == nil {
+		if err == nil {
 			_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", s.at.Hash}})
 		}
 		if err != nil {

@@ -26,12 +26,7 @@ func (r *Repo) Snapshot(ctx context.Context) (Tree, error) {
 
 // Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and
 // protected ones left out, sorted. Edits that skip-worktree or assume-unchanged hides from git are among them.
-func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
-	return r.dirty(ctx, func(_, path string) bool { return !r.guard.covers(path) })
-}
-
-// dirty is Dirty for the paths that count by git's code for what they are.
-func (r *Repo) dirty(ctx context.Context, counts func(code, path string) bool) (out []string, err error) {
+func (r *Repo) Dirty(ctx context.Context) (out []string, err error) {
 	index, err := r.bareIndex(ctx)
 	defer os.Remove(index)
 	var b []byte
@@ -43,7 +38,7 @@ func (r *Repo) dirty(ctx context.Context, counts func(code, path string) bool) (
 		return nil, fmt.Errorf("look for uncommitted changes: %w", err)
 	}
 	for _, entry := range nulSplit(b) {
-		if len(entry) > 3 && counts(entry[:2], entry[3:]) {
+		if len(entry) > 3 && !r.guard.covers(entry[3:]) {
 			out = append(out, entry[3:])
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -101,7 +100,6 @@ type Run struct {
 	Prompt   *loop.PromptJob // nil for a tag
 	Mode     *mode.Run       // of a plan or a build
 	Repo     *gitops.Repo    // nil where git is not needed
-	Here     bool            // the agent works in the project's own folder
 	Idle     bool            // every task is done already
 	Pushed   string          // and this branch is on its remote now, to which an earlier run could not push it
 	Unpushed string          // what that did not take besides
@@ -528,22 +526,14 @@ func (r *Run) confine(ctx context.Context) {
 	}
 }
 
-// checkGround decides where agents work, on which branch, and looks at what is not committed: no copy of the project
-// has it, and in the project's own folder there may be none.
+// checkGround decides on which branch agents work, and looks at what is not committed: no copy of the project has it.
 func (r *Run) checkGround(ctx context.Context) {
 	c := r.Config
-	fits := r.Repo != nil && r.Tag != nil && c.Slots() == 1 && c.Fleet == ""
-	if r.Here = fits && (c.InPlace || !r.Box.Mounts()); c.InPlace && !fits {
-		r.wrong(config.Wrong("leave it out; or for a list: -j 1 without --fleet",
-			"--in-place is for one agent at work on a list in this repository"))
-	}
-	who := store.Holder{Here: r.Here}
 	if r.Tag != nil {
-		who.List = r.Tag.Key()
-	}
-	if err := store.NewHome(r.Root).Beside(ctx, r.Repo, who); err != nil {
-		r.wrong(err)
-		return
+		if err := store.NewHome(r.Root).Beside(ctx, r.Tag.Key()); err != nil {
+			r.wrong(err)
+			return
+		}
 	}
 	if r.Repo == nil {
 		if c.Git.Push {
@@ -571,19 +561,14 @@ func (r *Run) checkGround(ctx context.Context) {
 		}
 		r.Notes = append(r.Notes, notes...)
 	}
-	if err := r.uncommitted(ctx, goesOn); err != nil {
+	if err := r.uncommitted(ctx); err != nil {
 		r.wrong(err)
 	}
 }
 
-// uncommitted refuses a folder to work in with uncommitted changes; of slots it says what they lack.
-func (r *Run) uncommitted(ctx context.Context, goesOn bool) error {
-	switch {
-	case r.Here && goesOn && workspace.Here(r.pool): // what is there is that run's, and it looks at it itself
-		return nil
-	case r.Here:
-		return r.clean(ctx)
-	case r.resumes() || r.Tag == nil && !r.Config.Git.AutoCommit:
+// uncommitted says what slots lack.
+func (r *Run) uncommitted(ctx context.Context) error {
+	if r.resumes() || r.Tag == nil && !r.Config.Git.AutoCommit {
 		return nil
 	}
 	missing, err := r.Repo.Dirty(ctx)
@@ -598,44 +583,6 @@ func (r *Run) uncommitted(ctx context.Context, goesOn bool) error {
 		r.note("not committed, so not in the copies of the project that agents work in: %s", oneline.List(missing))
 	}
 	return nil
-}
-
-// clean refuses uncommitted changes. In a task list, statuses may differ: runs write them.
-func (r *Run) clean(ctx context.Context) error {
-	paths, err := r.Repo.NotClean(ctx)
-	if err != nil {
-		return err
-	}
-	if r.Tag != nil {
-		lists := []*tasks.File{r.Tag.File}
-		if mirror, ok := r.Tag.File.Mirror(); ok {
-			lists = append(lists, mirror)
-		}
-		for _, f := range lists {
-			if rel, ok := Below(r.Repo.Root(), f.Target()); ok && slices.Contains(paths, rel) &&
-				r.onlyStatuses(ctx, f, rel) {
-				paths = slices.DeleteFunc(paths, func(p string) bool { return p == rel })
-			}
-		}
-	}
-	if len(paths) == 0 {
-		return nil
-	}
-	return config.Wrong("commit or stash it, or work in a git worktree",
-		"the agent works in this folder itself, and not all of it is committed: %s", oneline.List(paths))
-}
-
-// onlyStatuses reports whether a list differs from the committed one in nothing but statuses.
-func (r *Run) onlyStatuses(ctx context.Context, f *tasks.File, rel string) bool {
-	plain := func(list []tasks.Task) []tasks.Task {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].Status, list[i].RawStatus, list[i].Line = "", "", 0
-		}
-		return list
-	}
-	head, err := r.Repo.Head(ctx)
-	return err == nil && reflect.DeepEqual(plain(r.listAt(ctx, f, head.Hash, rel)), plain(f.Tasks()))
 }
 
 // listAt is a task list as a commit has it, nil where it has none that can be read.
@@ -771,7 +718,7 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 			return err
 		}
 	}
-	ahead, err := r.Repo.CanBranch(ctx, branch, r.Here, files)
+	ahead, err := r.Repo.CanBranch(ctx, branch, files)
 	if clash, ok := errors.AsType[*gitops.ClashError](err); ok && r.Executes && r.Tag != nil {
 		r.note("%s: a task of the run takes that in", clash.Reason)
 		err = nil
@@ -1131,7 +1078,7 @@ func (r *Run) warn() {
 	if _, err := os.Lstat(filepath.Join(r.Root, ".claude", "ralph-loop.local.md")); err == nil {
 		r.note("this run overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone.")
 	}
-	if r.Repo != nil && !r.Here && r.Config.Fleet == "" {
+	if r.Repo != nil && r.Config.Fleet == "" {
 		var servers []string
 		for _, l := range proc.Listening(r.Repo.Root()) {
 			if !strings.HasPrefix(l.Name, "descartes") {

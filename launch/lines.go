@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -177,9 +176,6 @@ func (r *Run) place(say func(name, format string, args ...any)) {
 	case r.Config.Fleet != "":
 		say("slots", "%s at a time, made by the workers of a fleet: go on working here",
 			terminal.Count(agents, "attempt"))
-	case r.Here:
-		say("slots", "one agent, in this folder itself: it belongs to the run until it ends; to keep working: git worktree add --detach %s",
-			terminal.Quote("../"+filepath.Base(r.Root)+"-work"))
 	default:
 		where := ""
 		if !r.Box.Mounts() {

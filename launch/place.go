@@ -80,9 +80,6 @@ func OpenRepo(ctx context.Context, root string, c *config.Config, list *tasks.Fi
 	opt.Shim = []string{self, proc.ShimCommand}
 	top := GitTop(root)
 	fixed, others := source.Protected(c, root, list)
-	if c.InPlace {
-		others = append(others, filepath.Join(root, ".loop")+"/") // the loop writes there meanwhile
-	}
 	for _, path := range append(fixed, others...) {
 		slash := path[len(strings.TrimRight(path, "/")):]
 		if rel, ok := Below(top, path); ok {

@@ -87,7 +87,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		Now: gitops.Now, Redact: r.Redact, Free: oscall.Free,
 		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Accounts: Accounts(r.Backends, r.Root), Refused: refused,
 		Slot: slot, Shown: r.Box.Mounts(), Layers: r.layers,
-		Here: r.Here, Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
+		Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
 	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends, os.Environ())
 	away := r.Config.Fleet != ""
 	if away { // its workers have accounts of their own
@@ -97,7 +97,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	var joins Joins
 	if r.Tag == nil {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
-	} else if r.Executes && !r.Here {
+	} else if r.Executes {
 		var tag *tagrun.Run
 		tag, err = tagrun.Start(ctx, r.Root, r.Tag, tools, r.Options)
 		l, joins = tag, tag
@@ -135,11 +135,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 // is for their files.
 func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 	q := r.Commands(dir, fmt.Sprintf("%s/slot-%d", r.Root, s.Number))
-	if r.Here && s.Tree() == r.Repo.Root() {
-		q.Sandbox.Keep = append(q.Sandbox.Keep, r.Repo.HooksDir())
-	} else {
-		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects(), Layers: s.Layers()}
-	}
+	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects(), Layers: s.Layers()}
 	if _, ok := Below(r.pool, dir); ok { // else it is the lab: no agent works there
 		q.Sandbox.Slot.Shown = []string{dir}
 	}
@@ -192,7 +188,7 @@ func (r *Run) Occupied() int64 { return workspace.Occupied(r.pool) }
 // Updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and
 // submodules, where it followed them: its attempts did so in their slots only.
 func (r *Run) Updates(ctx context.Context, e Ended) (lines []string) {
-	if r.Here || r.Repo == nil || e.Branch != "" {
+	if r.Repo == nil || e.Branch != "" {
 		return nil
 	}
 	var commits []string

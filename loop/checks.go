@@ -340,7 +340,7 @@ func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) 
 	if known && b.Comparable() {
 		b.New = l.last.Unknown(&c, b.Result.Tests, l.run.tools.Redact.Text)
 	}
-	if !b.Result.Passed && !l.run.tools.Here && len(b.Beside) == 0 {
+	if !b.Result.Passed && len(b.Beside) == 0 {
 		b.Slot = ln.number()
 		b.Dangling, err = ln.slot.Dangling(ctx)
 	}

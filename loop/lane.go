@@ -120,10 +120,9 @@ func (l *lanes) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt
 func (l *lanes) openSlots(ctx context.Context, n int) error {
 	o := l.pool()
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
-	o.Shut, o.Say, o.Here = l.run.config.Confined(), l.run.Warn, l.run.tools.Here
 	if l.run.branch != "" {
 		if err := l.run.locks.inTree(ctx, func() error {
-			return l.run.tools.Repo.TakeBranch(ctx, l.run.branch, o.Here, written(l.run))
+			return l.run.tools.Repo.TakeBranch(ctx, l.run.branch, written(l.run))
 		}); err != nil {
 			return gitErr("take the branch "+l.run.branch, err)
 		}
@@ -133,21 +132,10 @@ func (l *lanes) openSlots(ctx context.Context, n int) error {
 	if l.run.trunk, err = newMainline(ctx, l.run, pool); err != nil {
 		return err
 	}
-	if o.Here {
-		if err := l.openHere(ctx); err != nil {
-			return err
-		}
-	}
 	if err := l.run.trunk.finish(ctx); err != nil {
 		return gitErr("finish the last commit", err)
 	}
 	for _, e := range l.run.history.Left() {
-		if len(l.all) > 0 && e.Slot == l.all[0].number() && o.Here {
-			if err := l.run.work.killed(ctx, l.all[0], e); err != nil {
-				return err
-			}
-			continue
-		}
 		number := e.Slot
 		if l.run.tools.Away != nil { // its slot only says that an order is out
 			number = 0
@@ -180,23 +168,6 @@ func (l *lanes) openSlots(ctx context.Context, n int) error {
 		}
 		l.all = append(l.all, ln)
 	}
-	return nil
-}
-
-// openHere takes the project's own folder, and deals with what a killed run left there before anything changes it.
-func (l *lanes) openHere(ctx context.Context) error {
-	made, err := l.run.tools.Repo.RefCommit(l.run.trunk.last())
-	if err != nil {
-		return gitErr("read the last commit", err)
-	}
-	ln, err := l.openSlot(ctx, 0)
-	if err != nil {
-		return err
-	}
-	if err = ln.slot.Interrupted(ctx, made); err != nil {
-		return errors.Join(err, ln.end())
-	}
-	l.all = append(l.all, ln)
 	return nil
 }
 
@@ -285,9 +256,6 @@ func (l *lanes) openSlot(ctx context.Context, number int) (*lane, error) {
 // newLane makes the lane of a slot, or releases that.
 func (l *lanes) newLane(slot *workspace.Slot) (*lane, error) {
 	dir := l.run.home.SlotFiles(l.run.tools.Pool, l.run.state.ID, slot.Number)
-	if l.run.tools.Here && slot.Tree() == l.run.tools.Repo.Root() {
-		dir = filepath.Join(l.run.home.Run(l.run.state.ID), "slot") // no sandbox shows what is in the pool
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close())
 	}
@@ -313,18 +281,10 @@ func (l *lanes) close() (err error) {
 	return err
 }
 
-// leave gives the project's own folder back at the branch's commit, keeps the trunk, and says where the commits are.
-// An attempt that a resumed run finishes stays as it is, and so does what somebody edited meanwhile. It is slow.
+// leave keeps the trunk, and says where the commits are. It is slow.
 func (l *closing) leave(ctx context.Context, out *Outcome) (err error) {
 	if out.Ending == journal.DiskFull {
 		err = l.run.lanes.drop()
-	}
-	if l.run.tools.Here && len(l.run.lanes.all) > 0 && len(l.run.history.Left()) == 0 {
-		lerr := l.run.lanes.all[0].slot.Leave(ctx)
-		if _, edited := errors.AsType[*gitops.EditedError](lerr); lerr != nil &&
-			!(edited && out.Ending == journal.Paused) {
-			err = errors.Join(err, l.run.Warn("this folder stays as it is: "+lerr.Error()))
-		}
 	}
 	if l.run.trunk == nil {
 		return err

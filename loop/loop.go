@@ -58,7 +58,6 @@ type Tools struct {
 	Shown bool
 	// Layers reports whether folders in a folder can be layers of a check slot; nil: they cannot
 	Layers func(dir string) bool
-	Here   bool   // attempts run in the project's own folder, one at a time, as the one slot
 	Pool   string // the folder with the project's slots
 	// files that specs name, from the repository's top on: attempts have them as they are in the user's tree
 	Named []string
@@ -386,13 +385,9 @@ func (l *Loop) Warn(text string) error {
 	return l.tell(e)
 }
 
-// heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that
+// heal restores what is ours and the attempt changed: the journal, the locks. who names the part that
 // did it.
 func (l *worker) heal(u *unit, who string) error {
-	lines, err := l.run.work.repair(u, who)
-	if err := errors.Join(err, l.run.warn(u, lines...)); err != nil {
-		return err
-	}
 	healed, err := l.run.journal.Heal()
 	locks, lost := store.Retake(l.run.locks.all)
 	l.run.locks.all = locks

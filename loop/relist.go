@@ -18,14 +18,13 @@ type list struct {
 	wishes  map[string]tasks.Status // of tasks under way: what somebody made of them in the list meanwhile
 }
 
-// relist takes in what somebody changed in the task list, and reports whether that may be more to do. A run in the
-// project's own folder has the list to itself.
+// relist takes in what somebody changed in the task list, and reports whether that may be more to do.
 func (w *list) relist() (bool, error) {
 	saver, job := w.run.saver, w.run.job
 	if saver.read(); saver.unread != nil {
 		return false, w.refuse(saver.unread)
 	}
-	if !saver.edited || w.run.tools.Here {
+	if !saver.edited {
 		w.refused = false
 		return false, nil
 	}

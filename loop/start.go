@@ -33,7 +33,7 @@ type StartOptions struct {
 func Start(ctx context.Context, root string, j Tag, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{},
 		branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
-	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
+	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now()}
 	l.locks, l.lanes, l.worker, l.checks, l.closing = &locks{run: l}, &lanes{run: l}, &worker{l, map[string]bool{}},
 		&checks{run: l}, &closing{l}
 	l.work = j.begin(l, opt)
@@ -47,7 +47,7 @@ func Start(ctx context.Context, root string, j Tag, tools Tools, opt StartOption
 		return l, err
 	}
 	defer func() { err = errors.Join(err, ids.Release()) }()
-	if err := l.home.Beside(ctx, tools.Repo, l.who); err != nil {
+	if err := l.home.Beside(ctx, l.who.List); err != nil {
 		return l, err
 	}
 	if tools.Repo != nil {
@@ -59,9 +59,6 @@ func Start(ctx context.Context, root string, j Tag, tools Tools, opt StartOption
 		return l, err
 	}
 	path, err := j.choose(ctx, l, opt)
-	if err == nil && tools.Here {
-		err = l.locks.take(ctx, store.TreeLock(tools.Repo.Dir()))
-	}
 	if err != nil {
 		return l, err
 	}
@@ -96,12 +93,8 @@ func (l *locks) take(ctx context.Context, path string) error {
 	return err
 }
 
-// inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to
-// itself. It is slow.
+// inTree calls do while nobody else writes in the user's working tree or moves his branch. It is slow.
 func (l *locks) inTree(ctx context.Context, do func() error) error {
-	if l.run.tools.Here {
-		return do()
-	}
 	path := store.TreeLock(l.run.tools.Repo.Dir())
 	for wait, said := treeSaid, false; ; wait = time.Minute {
 		var k *store.Lock
@@ -113,7 +106,7 @@ func (l *locks) inTree(ctx context.Context, do func() error) error {
 			return stoppedError("the wait for others that write in this working tree was stopped")
 		}
 		busy, ok := errors.AsType[*store.BusyError](err)
-		if !ok || busy.Holder.Here {
+		if !ok {
 			return err
 		}
 		if !said {

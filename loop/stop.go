@@ -64,9 +64,6 @@ func (s *stopper) failed(err error) (Outcome, error) {
 	if checks, ok := errors.AsType[*ChecksError](err); ok {
 		return Outcome{Ending: journal.ChecksFail, Message: checks.Error(), Checks: checks}, nil
 	}
-	if edited, ok := errors.AsType[*gitops.EditedError](err); ok {
-		return Outcome{Ending: journal.Paused, Message: edited.Error()}, nil
-	}
 	switch {
 	case DiskFull(err):
 		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil

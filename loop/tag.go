@@ -50,10 +50,8 @@ func (j Tag) begin(l *Loop, opt StartOptions) *tagWork {
 		top = l.tools.Repo.Root()
 	}
 	l.list = store.ListOf(j.File, top)
-	// else statuses are written into the list meanwhile
-	if l.fixed, _ = source.Protected(l.config, l.root, j.File); !l.tools.Here {
-		l.fixed = append(l.fixed, j.File.Path())
-	}
+	l.fixed, _ = source.Protected(l.config, l.root, j.File)
+	l.fixed = append(l.fixed, j.File.Path())
 	l.who.Tag, l.who.List, l.who.Files = j.File.Tag(), j.Key(), store.FilesOf(j.File)
 	return w
 }

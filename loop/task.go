@@ -18,7 +18,6 @@ import (
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
@@ -207,30 +206,6 @@ func (w *queue) comesAgain(u *unit) error {
 		w.again = append(w.again, id)
 	}
 	return nil
-}
-
-// repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody
-// else touches it in a slot.
-func (w *tagWork) repair(u *unit, who string) ([]string, error) {
-	if !w.run.tools.Here {
-		return nil, nil
-	}
-	if w.run.saver.read(); w.run.saver.unread == nil {
-		return nil, nil
-	}
-	w.run.saver.unread = nil
-	return w.list.restore(who, strings.TrimSuffix(u.log, ".log")+".tasks")
-}
-
-// restore puts back the task file and its mirror. What the attempt had made of them is kept in files aside.
-func (w *list) restore(who, aside string) (notes []string, err error) {
-	files := []workspace.File{{Look: w.run.saver.seen, Real: w.run.job.File.Target(), Data: w.run.job.File.Bytes()}}
-	if m := w.run.saver.mirror; m != nil {
-		files = append(files, workspace.File{Look: m.seen, Real: m.real, Data: m.data})
-	}
-	notes, err = workspace.NewFiles(w.run.root, files...).PutBack(w.run.tools.FS, who, aside)
-	w.run.saver.look()
-	return notes, err
 }
 
 // verdict records a unit's verdict and acts on it: verified work is to be integrated. again says that the task gets

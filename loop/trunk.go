@@ -309,7 +309,7 @@ func (t *mainline) commit(ctx context.Context, ln *lane, wave gitops.Wave,
 			return c, err
 		}
 		units, at := slices.Clone(t.Units), head
-		if repo.ByGit() != "" || t.run.tools.Here { // who makes it reads the files
+		if repo.ByGit() != "" { // who makes it reads the files
 			base, err := repo.CommitTree(at)
 			if err == nil {
 				_, err = t.run.lanes.prepare(ctx, ln, workspace.Start{Base: base, Before: t.Tree, At: at})
@@ -334,10 +334,7 @@ func (t *mainline) commit(ctx context.Context, ln *lane, wave gitops.Wave,
 			err = t.run.locks.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
 		}
 		if err == nil {
-			if err = t.Took(ctx, c.Hash, tree, units); err == nil {
-				err = ln.slot.Settle(ctx)
-			}
-			return c, err
+			return c, t.Took(ctx, c.Hash, tree, units)
 		}
 		// else another run or program committed meanwhile
 		if now, herr := t.head(ctx); herr != nil || now == head || now == c.Hash || try == mostTries {

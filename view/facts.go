@@ -48,7 +48,6 @@ func (l *Loop) Facts() (out facts) {
 		out.add("not pushed", "the work is only where the run was; to push it from there: "+l.Unpushed)
 	}
 	out.add("not committed", l.uncommitted())
-	few("set back", l.Lost)
 	var lines []string
 	for _, n := range l.Noticed {
 		what := "task " + n.Task

@@ -54,7 +54,6 @@ type Closing struct {
 	Took   time.Duration
 	Kept   []gitops.Ref // of attempts; only looked up if tasks are blocked
 	Update []string     // what brings the user's packages up to date
-	Lost   []string     // what was set back in the user's folder and is not there again
 	Pool   string       // what the project's slots occupy, if that is much
 	Away   bool         // who reads it is on another machine
 	Later  bool         // the settings are saved ones: no flags would give them again

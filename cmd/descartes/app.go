@@ -145,7 +145,6 @@ func lookAround(ctx context.Context, l *view.Loop) {
 		return
 	}
 	defer repo.Close()
-	l.Lost, _ = repo.NotBack(ctx, l.ID) // without them it says less
 	head, err := repo.Head(ctx)
 	if at, rerr := repo.RefCommit("refs/heads/" + l.Run.Outcome.Branch); err == nil && rerr == nil && at != "" &&
 		l.Run.Outcome.Branch != "" && repo.LeadsTo(ctx, head.Hash, at) {

@@ -31,13 +31,6 @@ func TestCrashSlots(t *testing.T) {
 	t.Run("hook", func(t *testing.T) { crashEach(t, slotsPlan(), 4, hooked, randomFlags()...) })
 }
 
-// TestCrashInPlace kills a run that has the project's own folder.
-func TestCrashInPlace(t *testing.T) {
-	p := smallPlan()
-	p.apart = true
-	crashEach(t, p, 2, asItIs, "--in-place")
-}
-
 // TestCrashSlotsStory is a tag of 60 tasks in 6 waves, in which some meet, two do not go together and one hangs,
 // killed five times.
 func TestCrashSlotsStory(t *testing.T) {

@@ -48,6 +48,10 @@ and committed. descartes demo shows it in a temporary repository.`,
 			}
 			err = fmt.Errorf("--%s %w", wrong.GetFlag().Name, cause)
 		}
+		unknown, ok := errors.AsType[*pflag.NotExistError](err)
+		if ok && config.Gone("--"+unknown.GetSpecifiedName()) != "" {
+			return badInput("", "%s", config.Gone("--"+unknown.GetSpecifiedName()))
+		}
 		return badInput(cmp.Or(nearFlag(cmd, err), cmd.CommandPath()+" --help"), "%w", err)
 	})
 	// --scud-tag is --tag, everywhere.

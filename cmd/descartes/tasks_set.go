@@ -13,10 +13,8 @@ import (
 	"descartes/config"
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
-	"descartes/launch"
 	"descartes/loop/journal"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -67,10 +65,10 @@ func (a *app) setStatus(id, word string) error {
 
 // settable is a task whose status may be set by hand. A live loop takes that in when it starts its next task, like any
 // edit of the list; it has the last word on a task that is under way, and on whether one that it ended is to be done
-// again, and one in the project's folder on all.
+// again.
 func (a *app) settable(file *tasks.File, c config.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
 	who, live := a.home.Owner(file)
-	if !live || workspace.Here(launch.PoolOf(a.root)) {
+	if !live {
 		return ownTask(a.ctx(), a.home, file, c, id)
 	}
 	known, err := journal.Load(a.home.Events(who.Loop))

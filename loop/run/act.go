@@ -72,9 +72,6 @@ func (r *Run) broke(err error) error {
 	case isGit(err) && !loop.DiskFull(err):
 		why = prompt.GitRefuses
 	}
-	if _, edited := errors.AsType[*gitops.EditedError](err); edited {
-		why = prompt.Paused
-	}
 	return r.happened(prompt.Broken{Why: why})
 }
 

@@ -155,9 +155,6 @@ func commit(ctx, hooks context.Context, p *place, job *loop.PromptJob, t *try, m
 		return d, gitErr(fmt.Sprintf("commit iteration %d", t.Number), err)
 	}
 	crash.Point("iteration-committed")
-	if err := p.slot.Settle(ctx); err != nil {
-		return d, err
-	}
 	d.verdict, d.notes, t.kept.landed = prompt.Passed, append(notes, c.Notes...), made
 	if tip := t.res.Work.Commits; tip != "" {
 		if t.kept.own = p.repo.LeadsTo(ctx, made, tip); !t.kept.own {

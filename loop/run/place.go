@@ -172,7 +172,7 @@ func (p *place) takeBranch(ctx context.Context) error {
 	if p.takes == "" {
 		return nil
 	}
-	if err := p.inTree(ctx, func() error { return p.repo.TakeBranch(ctx, p.takes, false, nil) }); err != nil {
+	if err := p.inTree(ctx, func() error { return p.repo.TakeBranch(ctx, p.takes, nil) }); err != nil {
 		return gitErr("take the branch "+p.takes, err)
 	}
 	if err := p.makeBranch(ctx, "refs/heads/"+p.takes); err != nil {

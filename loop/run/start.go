@@ -48,9 +48,6 @@ func Start(ctx context.Context, root string, job *loop.PromptJob, tools loop.Too
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ids.Release()) }()
-	if err := r.home.Beside(ctx, tools.Repo, r.locks.Who); err != nil {
-		return r, err
-	}
 	if tools.Repo != nil {
 		if err := tools.Repo.Claim(); err != nil {
 			return r, err
@@ -292,8 +289,8 @@ func (r *Run) seat(ctx context.Context, number int) error {
 	}
 	p.takes, p.open = r.options.Branch, r.openSlot
 	o := workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
-		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Layers: r.tools.Layers, Fixed: fixed, Shut: c.Confined(),
-		Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup, Say: r.note}
+		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Layers: r.tools.Layers, Fixed: fixed,
+		Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup}
 	if c.NeedsLab() {
 		p.bench = r.newLab(o)
 	}

@@ -26,7 +26,7 @@ import (
 //	list  ListLock                for the whole life of a run over a list
 //	run   LockOf(its state file)  for a run's whole life; its Holder says over which tag
 //	tree  TreeLock                while something writes in the user's working tree or moves his branch: a commit that is followed, changes that arrive,
-//	                              a rewind; a run in place has it for its whole life
+//	                              a rewind
 //	file  the task file itself    while tasks.File.Save reads it, and writes it with other statuses
 //
 // Nobody waits for the lock of a slot, or of .loop/state.json: who else has one goes without.
@@ -56,7 +56,6 @@ type Holder struct {
 	List string    `json:"list,omitempty"` // that of a run, as Home.KeyOf names it
 	At   time.Time `json:"since"`
 
-	Here  bool     `json:"here,omitempty"`  // it has the project's own folder for itself
 	Files []string `json:"files,omitempty"` // the loop's task file and its mirror, with symbolic links resolved
 }
 
@@ -77,9 +76,6 @@ func (e *BusyError) Error() string {
 	}
 	if e.Holder.Tag != "" {
 		name, does = fmt.Sprintf("%s over tag %q", name, e.Holder.Tag), "is running in this working tree"
-	}
-	if e.Holder.Here {
-		does = "has this folder for itself until it ends"
 	}
 	return fmt.Sprintf("%s %s (pid %d, since %s)", name, does, e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
 }
@@ -158,9 +154,7 @@ func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (rele
 	if err != nil {
 		return nil, err
 	}
-	alone := who
-	alone.Here = true
-	if err = h.Beside(ctx, repo, alone); err != nil {
+	if err = h.none(ctx, func(Holder) bool { return true }); err != nil {
 		return nil, errors.Join(err, ids.Release())
 	}
 	tree, err := TakeLock(ctx, TreeLock(repo.Dir()), LockWait, who)
@@ -170,24 +164,21 @@ func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (rele
 	return func() error { return errors.Join(tree.Release(), ids.Release()) }, nil
 }
 
-// Beside returns a *BusyError for a live run beside which another cannot be: one over the same list, and where either
-// has the project's own folder any. repo is nil without git. The answer holds for as long as the caller has the lock
-// of the ids.
-func (h Home) Beside(ctx context.Context, repo *gitops.Repo, who Holder) error {
+// Beside returns a *BusyError for a live run over a list, beside which another over it cannot be. The answer holds
+// for as long as the caller has the lock of the ids.
+func (h Home) Beside(ctx context.Context, list string) error {
+	return h.none(ctx, func(other Holder) bool { return other.List == list })
+}
+
+// none returns a *BusyError for a live run of a kind.
+func (h Home) none(ctx context.Context, is func(Holder) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		live := h.Live()
-		if repo != nil {
-			if other, held := Live(TreeLock(repo.Dir())); held && other.Here { // of another project in this repository
-				live = append(live, other)
-			}
-		}
-		at := slices.IndexFunc(live, func(other Holder) bool {
-			return who.List != "" && other.List == who.List || repo != nil && (who.Here || other.Here)
-		})
+		at := slices.IndexFunc(live, is)
 		if at < 0 {
 			return nil
 		}
@@ -298,7 +289,7 @@ func InTree(ctx context.Context, gitDir string, who Holder, say func(string) err
 			return fmt.Errorf("the wait for others that write in this working tree was stopped: %w", err)
 		}
 		busy, ok := errors.AsType[*BusyError](err)
-		if !ok || busy.Holder.Here {
+		if !ok {
 			return err
 		}
 		if said {

@@ -109,12 +109,9 @@ func (r *Run) broke(err error, e scheduler.Event) error {
 		t.Checks = true
 	}
 	_, git := errors.AsType[*workspace.GitError](err)
-	_, edited := errors.AsType[*gitops.EditedError](err)
 	switch {
 	case loop.DiskFull(err):
 		t.Why = "disk"
-	case edited:
-		t.Why, t.Code = "edited", 7
 	case git:
 		t.Why, t.Code = "git", 5
 	}

@@ -47,7 +47,7 @@ func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState,
 	t.now = standing{of: b.branch, branch: b.branch,
 		chain: trunk.Chain{Repo: g.repo, Ref: store.TrunkRef(g.id), Now: g.tools.Now}}
 	if b.takes != "" {
-		err := g.inTree(ctx, v, func() error { return g.repo.TakeBranch(ctx, b.takes, false, b.files) })
+		err := g.inTree(ctx, v, func() error { return g.repo.TakeBranch(ctx, b.takes, b.files) })
 		if clash, ok := errors.AsType[*gitops.ClashError](err); ok {
 			t.other = clash.Commit
 		} else if err != nil {

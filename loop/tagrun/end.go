@@ -96,8 +96,6 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 			"the commits are on "+trunk.ShortRef(r.now.branch))}
 	case "push":
 		return loop.Outcome{Ending: journal.AllDone}
-	case "edited":
-		return loop.Outcome{Ending: journal.Paused, Message: r.ends.err.Error()}
 	case "git":
 		return r.gitRefuses()
 	case "moves":

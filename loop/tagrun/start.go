@@ -52,7 +52,7 @@ func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, 
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ids.Release()) }()
-	if err := g.home.Beside(ctx, tools.Repo, r.locks.Who); err != nil {
+	if err := g.home.Beside(ctx, r.locks.Who.List); err != nil {
 		return r, err
 	}
 	if err := tools.Repo.Claim(); err != nil {
@@ -245,7 +245,6 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 		}
 		r.bench = bench
 	}
-	o.Shut, o.Say = c.Confined(), say
 	o.Run = func(ctx context.Context, s *workspace.Slot) error {
 		log := g.home.NamedLog(g.id, fmt.Sprintf("setup-%d", s.Number))
 		var runner *attempt.Runner

@@ -56,9 +56,6 @@ func (p *Pool) ways(ctx context.Context, s *Slot) (ways []string, err error) {
 
 // Dangling lists the links that lead somewhere in the user's tree and nowhere in the slot.
 func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
-	if s.here() {
-		return nil, nil
-	}
 	ways, err := s.pool.ways(ctx, s)
 	return slices.DeleteFunc(ways, func(name string) bool {
 		mine := filepath.Join(s.Tree(), name)
@@ -79,12 +76,12 @@ func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
 }
 
 // MayLeadBack reports whether something in the slot may lead back into the user's tree: it is at a path of its own.
-func (s *Slot) MayLeadBack() bool { return !s.pool.opt.Shown && !s.here() }
+func (s *Slot) MayLeadBack() bool { return !s.pool.opt.Shown }
 
 // apart refuses a slot of attempts or of checks at a path of its own in which something leads back into the user's
 // tree: a check would test what is there, and an agent could write there. What the set-up command made anew does not.
 func (p *Pool) apart(ctx context.Context, s *Slot) error {
-	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab && !s.forChecks() {
+	if p.opt.Shown || s.alone || s.Number >= firstLab && !s.forChecks() {
 		return nil
 	}
 	ways, err := p.ways(ctx, s)
@@ -100,7 +97,7 @@ func (p *Pool) apart(ctx context.Context, s *Slot) error {
 	if len(back) > 0 {
 		return &gitops.RefusedError{
 			Reason: fmt.Sprintf("nothing mounts slots at the project's path here, and in slot %d files lead back into your tree, where agents and checks would end up: %s", s.Number, oneline.List(back)),
-			Hint:   "have pool.setup make them anew, let -j 1 work in this folder itself, or install bubblewrap"}
+			Hint:   "have pool.setup make them anew, or install bubblewrap"}
 	}
 	s.alone = true
 	return nil

@@ -39,8 +39,6 @@ type PoolOptions struct {
 	Dir     string           // where commands would run in the user's tree
 	Fixed   []string         // files of the project that attempts must not change
 	Shown   bool             // commands see the slot at the project's path
-	Here    bool             // the one slot for attempts is the project's own folder
-	Shut    bool             // no command can write to the project's own .git
 	Fresh   bool             // remove ignored files after each attempt
 	MaxCopy int64            // bytes of ignored files to copy into a slot; 0 copies none
 	Keep    []string         // ignored files that a check slot has too, as patterns
@@ -52,8 +50,6 @@ type PoolOptions struct {
 	// command to run once in each slot, and again when a lock file changed
 	Setup string
 	Run   func(ctx context.Context, s *Slot) error // runs it
-	// tells people what is set back in the project's own folder, before it is
-	Say func(line string) error
 }
 
 // Pool makes a project's slots and hands them out. A slot is made once and stays for later runs. Several loops may use
@@ -139,27 +135,7 @@ func lockSlot(place string, number int) (*flock.Flock, error) {
 // Take gives the caller a slot: the one with a number, or with 0 the first free one. It returns nil if that number is
 // taken. Its first Prepare makes the slot if it does not exist.
 func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
-	switch {
-	case p.opt.Here && number == 0:
-		s, err := p.take(ctx, hereSlot, true)
-		if s == nil && err == nil {
-			err = gitErr("take this folder", &gitops.RefusedError{Reason: "another run works in it",
-				Hint: "descartes status --all shows it; wait for its end"})
-		}
-		return s, err
-	case number > 0 && p.opt.Here != (number == hereSlot): // the run that used it worked elsewhere
-		return nil, nil
-	}
 	return p.take(ctx, max(1, number), number > 0)
-}
-
-// hereSlot is the number of the project's own folder.
-const hereSlot = 1000
-
-// Here reports whether a run that has not given it back works, or worked, in the project's own folder.
-func Here(place string) bool {
-	_, err := os.Lstat(gitops.HereFile(filepath.Join(place, strconv.Itoa(hereSlot))))
-	return err == nil
 }
 
 // firstLab is the number of the first slot that attempts never use: what runs there may leave what no agent may see.
@@ -262,11 +238,6 @@ func (p *Pool) record(s *Slot, name string, what any) error {
 // open opens the slot's folder. One that a killed run was making, or that git cannot use, is made anew.
 func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 	s.state, err = readState(p.dir(s.Number))
-	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Pin: s.ref("base"), Here: true,
-			Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
-		return err
-	}
 	if err == nil && s.state.Layered == s.layered {
 		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place),
 			Pin: s.ref("base")})
@@ -371,9 +342,6 @@ const copiedRecord = "copied.json"
 // copyInto copies what git ignores in the user's tree and the slot does not have as it is there. A slot records what
 // it was given: what its attempts made of that stays.
 func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
-	if s.here() {
-		return nil
-	}
 	c, err := p.copies(ctx, s)
 	if err != nil {
 		return err
@@ -493,7 +461,7 @@ func Occupied(place string) (n int64) {
 
 // weigh records what the slot occupies. That takes a look at each of its files, so once a day is enough.
 func (p *Pool) weigh(s *Slot) error {
-	if _, err := readState(p.dir(s.Number)); err != nil || s.here() || time.Since(s.state.Weighed) < 24*time.Hour {
+	if _, err := readState(p.dir(s.Number)); err != nil || time.Since(s.state.Weighed) < 24*time.Hour {
 		return nil
 	}
 	s.state.Bytes, s.state.Weighed = Weight(p.dir(s.Number)), time.Now()

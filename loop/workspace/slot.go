@@ -55,16 +55,13 @@ type try struct {
 	unstored bool // git cannot store what it left
 }
 
-// Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.
+// Dir is where commands run: the path of the project's own folder, if a sandbox mounts the slot there.
 func (s *Slot) Dir() string {
 	if s.pool.opt.Shown {
 		return s.pool.opt.Dir
 	}
 	return s.Host(s.pool.opt.Dir)
 }
-
-// here reports whether the slot is the project's own folder.
-func (s *Slot) here() bool { return s.Number == hereSlot }
 
 // Files is where the files of Dir really are; of a slot in layers those that its commands write.
 func (s *Slot) Files() string {
@@ -90,7 +87,7 @@ func (s *Slot) Tree() string { return s.git.Tree() }
 // Env is extra environment for commands if no sandbox mounts the slot at the project's path: it keeps git from finding
 // the user's repository, whatever happened to the slot's own.
 func (s *Slot) Env() []string {
-	if s.pool.opt.Shown || s.here() {
+	if s.pool.opt.Shown {
 		return nil
 	}
 	return []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(s.git.Tree())}
@@ -120,7 +117,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 	if err != nil {
 		return stand, err
 	}
-	if len(start.Named) > 0 && !s.here() {
+	if len(start.Named) > 0 {
 		if s.named.Was, s.named.Paths, err = s.pool.opt.Repo.WithOwn(ctx, stand.Tree, start.Named); err != nil {
 			return stand, gitErr("take the files that the spec names", err)
 		}
@@ -212,10 +209,6 @@ func (s *Slot) bring(ctx context.Context) error {
 // Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made
 // again at once, and the attempt has no result.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
-	if s.here() && !s.git.There() {
-		return nil, gitErr("look at the work", &gitops.RefusedError{Reason: "the " + who +
-			" deleted or replaced this folder", Hint: "clone the repository again"})
-	}
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
 		s.removed = s.removed || s.git.New() // git's folder is out of an attempt's reach
@@ -227,7 +220,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		}
 	}
 	notes, err := s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
-	if errors.Is(err, fs.ErrPermission) && !s.here() && s.git.Loosen() {
+	if errors.Is(err, fs.ErrPermission) && s.git.Loosen() {
 		notes, err = s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
 	}
 	if err != nil || s.forChecks() { // whose commits are nobody's
@@ -266,11 +259,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 // collect brings the attempt's own commits up to tip into the repository and returns the last one, "" where there are
 // none. Nothing names them where one says a secret.
 func (s *Slot) collect(ctx context.Context, tip string) (last string, secret bool, err error) {
-	if s.here() {
-		last, err = s.git.SetHeadBack(ctx)
-	} else {
-		last, err = s.git.Commits(ctx, s.ref("commits"), tip)
-	}
+	last, err = s.git.Commits(ctx, s.ref("commits"), tip)
 	if err != nil || last == "" || s.pool.opt.Redact == nil {
 		return last, false, err
 	}
@@ -283,53 +272,6 @@ func (s *Slot) collect(ctx context.Context, tip string) (last string, secret boo
 
 // secret reports whether a text has a secret in it.
 func (s *Slot) secret(text string) bool { return s.pool.opt.Redact.Text(text) != text }
-
-// Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is
-// somebody else.
-func (s *Slot) Settle(ctx context.Context) error {
-	if !s.here() {
-		return nil
-	}
-	now, err := s.git.Snapshot(ctx)
-	if err == nil {
-		err = s.git.Settle(ctx, now)
-	}
-	if err != nil {
-		return gitErr("look at what was left", err)
-	}
-	return nil
-}
-
-// Interrupted deals with what a killed run left in the project's own folder, and with what happened there since. made
-// is the run's own last commit.
-func (s *Slot) Interrupted(ctx context.Context, made string) error {
-	if err := s.git.Interrupted(ctx, made); err != nil {
-		return gitErr("look at what a killed run left", err)
-	}
-	return nil
-}
-
-// Leave brings the project's own folder to the user's commit and gives it back. A slot stays as it is.
-func (s *Slot) Leave(ctx context.Context) error {
-	if !s.here() {
-		return nil
-	}
-	head, err := s.pool.opt.Repo.Head(ctx)
-	if err != nil {
-		return gitErr("read the branch", err)
-	}
-	tree, err := s.pool.opt.Repo.HeadTree(ctx)
-	if err == nil {
-		err = s.git.Prepare(ctx, head, tree, false)
-	}
-	if err == nil {
-		err = s.git.Leave()
-	}
-	if err != nil {
-		return gitErr("give this folder back", err)
-	}
-	return nil
-}
 
 // Look takes the snapshot at the agent's end, before verification.
 func (s *Slot) Look(ctx context.Context) (Result, error) {
@@ -426,9 +368,6 @@ func (s *Slot) modules(ctx context.Context, r *Result) error {
 
 // ignored tells of which files of the user's git ignored when the run began.
 func (s *Slot) ignored(ctx context.Context) (func(path string) bool, error) {
-	if s.here() {
-		return s.git.WasIgnored(), nil
-	}
 	c, err := s.pool.plan(ctx)
 	return func(path string) bool { return c.all[path] }, err
 }
@@ -447,11 +386,6 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		}
 		r.Left, r.Grown = leavings(changed, r.Changed)
 		r.drop(r.Left)
-	}
-	if s.here() { // all commands have ended
-		if err := s.git.Settle(ctx, r.After); err != nil {
-			return r, gitErr("look at what was left", err)
-		}
 	}
 	since := s.start.Since
 	if since.After(gitops.Now()) { // the clock was set back
@@ -524,12 +458,11 @@ func (s *Slot) Restore(ctx context.Context, to gitops.Tree) error {
 }
 
 // Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own
-// commits; nothing if the slot was deleted or another run used it since, or if it is the project's own folder: see
-// Interrupted.
+// commits; nothing if the slot was deleted or another run used it since.
 func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error) {
 	// each run that uses the slot has a folder there
 	files, err := os.Lstat(filepath.Dir(SlotFiles(s.pool.opt.Place, s.Number, "loop")))
-	if s.here() || s.git.New() || err != nil || files.ModTime().After(began) {
+	if s.git.New() || err != nil || files.ModTime().After(began) {
 		return Result{}, nil
 	}
 	last, secret, err := s.collect(ctx, s.git.Tip(ctx))
@@ -550,9 +483,6 @@ func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error)
 
 // Drop removes the files of the slot, which is made again when a run takes it next.
 func (s *Slot) Drop() error {
-	if s.here() {
-		return nil
-	}
 	return plainfile.RemoveAll(s.pool.dir(s.Number))
 }
 

@@ -18,13 +18,12 @@ var (
 	//go:embed verify.sh
 	verifyScript string
 
-	modes    = []string{"slots", "one", "candidates", "step", "rewind", "no-commit", "in-place"}
+	modes    = []string{"slots", "one", "candidates", "step", "rewind", "no-commit"}
 	flavours = []string{"plain", "plain", "plain", "autocrlf", "filter", "hooks", "hooks", "ignorecase", "packed"}
 	deeds    = []string{"line", "line", "end", "end", "rename", "delete", "edit", "mode", "link", "crlf", "binary",
 		"case_", "ignore", "folder", "define", "call", "call"}
 	misdeeds = []string{"", "", "", "", "", "", "commit", "commit", "amend", "reset", "stash", "clean", "switch",
 		"force", "litter", "gc", "rmgit", "stay"}
-	mild  = []string{"", "", "litter", "stay"} // for agents in the user's own folder
 	fates = []string{"", "", "", "", "", "", "", "", "", "fail 1", "fail 1", "fail 99", "die 1", "sleep 1"}
 )
 
@@ -72,7 +71,7 @@ func newNight(seed uint64, mode, top, bin string) *night {
 	if mode != "" {
 		n.mode = mode
 	}
-	if n.mode == "one" || n.mode == "in-place" || n.mode == "step" && r.IntN(2) == 0 {
+	if n.mode == "one" || n.mode == "step" && r.IntN(2) == 0 {
 		n.parallel = 1
 	}
 	home := filepath.Join(top, "home")
@@ -80,7 +79,7 @@ func newNight(seed uint64, mode, top, bin string) *night {
 	if n.sandbox == "off" { // else agents cannot write there
 		n.env = append(n.env, "LEDGER="+filepath.Join(top, "ledger"))
 	}
-	n.dirty = r.IntN(5) < 3 && n.mode != "in-place"
+	n.dirty = r.IntN(5) < 3
 	for id := range 4 + r.IntN(6) {
 		t := &task{ID: id + 1, Title: fmt.Sprintf("Task %d", id+1), Status: "pending", Needs: []int{}}
 		for need := range id {
@@ -94,7 +93,7 @@ func newNight(seed uint64, mode, top, bin string) *night {
 		n.tasks = append(n.tasks, t)
 	}
 	n.user = &user{night: n, r: draws(seed, 3), files: map[string]string{}, staged: map[string]string{}}
-	n.user.works = n.mode != "in-place" && n.mode != "rewind" && r.IntN(5) < 3
+	n.user.works = n.mode != "rewind" && r.IntN(5) < 3
 	n.user.rough = n.user.works && r.IntN(3) == 0
 	return n
 }
@@ -224,9 +223,6 @@ func (n *night) make() (err error) {
 // part is what a task's agent does, in the words of agent.sh.
 func (n *night) part(r *rand.Rand, t *task) string {
 	wrong := pick(r, misdeeds)
-	if n.mode == "in-place" {
-		wrong = pick(r, mild)
-	}
 	deed, fate, line := pick(r, deeds), pick(r, fates), ""
 	t.fails = fate == "fail 99"
 	what := fmt.Sprintf("%s %d", deed, 1+r.IntN(3))

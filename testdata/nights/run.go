@@ -87,8 +87,6 @@ func (n *night) next(r *rand.Rand, first bool) []string {
 		return append([]string{"step"}, args...)
 	case "no-commit":
 		args = append(args, "--no-commit")
-	case "in-place":
-		args = append(args, "--in-place")
 	}
 	again := r.IntN(10) < 7
 	if _, err := os.Stat(filepath.Join(n.dir, ".descartes", "loop-state.json")); !first && again && err == nil &&
