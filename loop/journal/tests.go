@@ -89,6 +89,8 @@ type Check struct {
 	Tally
 	Pass  Pass   // the last time that it passed; zero for never
 	Known *Known // nil if it did not run before the first attempt
+
+	bare string // the tree on which it failed, before the first attempt, as a fresh clone has that
 }
 
 // Pass is a tree on which a verify command passed.
@@ -152,6 +154,15 @@ func (s *State) noteCheck(e *Event) {
 	}
 	if d.At != "" {
 		c.Fails = e.Reason
+	}
+	switch {
+	case !d.Baseline:
+	case d.Alone && !d.Passed:
+		c.bare = e.Tree
+	case d.Alone:
+		c.bare = ""
+	case d.Passed && c.bare == e.Tree: // only beside files that no commit has
+		return
 	}
 	if d.Apart() && d.Passed {
 		c.Pass = Pass{e.Tree, d.Command, d.Tests != nil}
