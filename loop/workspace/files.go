@@ -117,8 +117,8 @@ type Files struct {
 	files []File
 }
 
-// NewFiles returns the given files of the project at root.
-func NewFiles(root string, files ...File) *Files { return &Files{root: root, at: root, files: files} }
+// NewFiles remembers no file yet of the project at root.
+func NewFiles(root string) *Files { return &Files{root: root, at: root} }
 
 // remember reads the files at paths. It skips unreadable ones.
 func (g *Files) remember(paths []string) {
