@@ -130,14 +130,14 @@ func arrows() map[string][]string {
 		// what it notes of its accounts
 		"loop/accounts": {"agent", "agent/quota", "internal/redact", "loop", "loop/journal", "scheduler"},
 		// does what scheduler/prompt decides
-		"loop/run": {"agent", "agent/quota", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
+		"loop/run": {"agent", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/redact", "internal/safename", "loop", "loop/attempt",
 			"loop/accounts", "loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/requests", "loop/source", "loop/store",
 			"loop/trunk", "loop/workspace", "scheduler/prompt",
 			"specbuild",
 			"tasks", "verify"},
 		// does what scheduler decides
-		"loop/tagrun": {"agent", "agent/quota", "config", "gitops", "internal/atomicfile", "internal/crash",
+		"loop/tagrun": {"agent", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/safename", "loop", "loop/attempt",
 			"loop/accounts", "loop/book", "loop/gate", "loop/journal", "loop/lab", "loop/receipt", "loop/requests",
 			"loop/source", "loop/store", "loop/trunk", "loop/workspace", "scheduler", "specbuild", "tasks",

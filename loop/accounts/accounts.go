@@ -4,7 +4,6 @@ package accounts
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"descartes/agent"
@@ -56,8 +55,9 @@ func (k *Known) Rest(backend string, res *agent.Result) (*time.Time, error) {
 	return &until, nil
 }
 
-// UsedUp is how a run ends whose accounts are out of quota for too long. met are the limits that other runs met.
-func (k *Known) UsedUp(names []string, met []quota.Record) loop.Outcome {
+// UsedUp is how a run ends whose accounts are out of quota for too long. A limit that this run did not meet itself since
+// it began is said to be remembered.
+func (k *Known) UsedUp(names []string) loop.Outcome {
 	out := loop.Outcome{Ending: journal.QuotaUsedUp}
 	first := ""
 	for _, name := range names {
@@ -69,7 +69,8 @@ func (k *Known) UsedUp(names []string, met []quota.Record) loop.Outcome {
 	if first == "" {
 		return out
 	}
-	out.Message = k.History.Providers.Get(first).Reason
+	p := k.History.Providers.Get(first)
+	out.Message = p.Reason
 	switch b := k.Bounds; {
 	case b.OnLimitStop:
 	case b.MaxWait > 0 && out.Until.Sub(k.Now) > b.MaxWait:
@@ -77,11 +78,9 @@ func (k *Known) UsedUp(names []string, met []quota.Record) loop.Outcome {
 	case !b.Deadline.IsZero() && !out.Until.Before(b.Deadline):
 		out.Message += "; that is after the deadline"
 	}
-	for _, record := range slices.Backward(met) {
-		if record.Backend == first && record.Until.Equal(out.Until) {
-			out.Message += "; " + record.Forget()
-			break
-		}
+	if record, found := k.Remembered.Known(first, k.Now); found &&
+		(!p.Met.After(k.History.Begun) || record.Loop != k.Loop && p.Met.Equal(record.At)) {
+		out.Message += "; " + record.Forget()
 	}
 	return out
 }

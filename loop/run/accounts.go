@@ -29,7 +29,6 @@ func (r *Run) metElsewhere() (met bool, err error) {
 		met = true
 		p := r.book.History.Providers.Get(name)
 		p.Reason, p.Met = record.Reason, record.At
-		r.told.records = append(r.told.records, record)
 		if err := r.happened(prompt.LimitMet{Account: name, Until: record.Until}); err != nil {
 			return met, err
 		}

@@ -72,7 +72,7 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 	case prompt.GitRefuses:
 		return r.gitRefuses()
 	case prompt.Quota:
-		return r.known().UsedUp(r.machine.Among(), r.told.records)
+		return r.known().UsedUp(r.machine.Among())
 	case prompt.Crashing:
 		if r.machine.At.Try.Number >= r.machine.Limits.Iterations && !r.machine.Rows.Crashes.IsOpen() {
 			return loop.Outcome{Ending: journal.LimitReached, Crashed: true, Message: r.limitText()}

@@ -38,7 +38,6 @@ import (
 	"slices"
 	"time"
 
-	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/internal/redact"
 	"descartes/loop"
@@ -79,7 +78,6 @@ type told struct {
 	waits   time.Time       // until when the run waits
 	instead string          // why another account took over
 	missing map[string]bool // withheld variables, notes of looks, warnings
-	records []quota.Record  // of limits that other runs met
 	large   bool            // the prompt is
 	gate    json.RawMessage // the gate's state in the journal
 }

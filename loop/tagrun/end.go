@@ -66,7 +66,7 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	case "paused":
 		return loop.Outcome{Ending: journal.Paused, Message: cmp.Or(r.ends.request, "paused by request")}
 	case "quota":
-		return r.known().UsedUp(r.accounts(), r.told.records)
+		return r.known().UsedUp(r.accounts())
 	case "limit":
 		n := r.machine.Limits.Total
 		word := fmt.Sprintf("%d attempts", n)
@@ -318,7 +318,7 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	if err == nil {
 		err = r.list.write()
 	}
-	if err == nil && handoff != "" {
+	if err == nil && g.config.Scud.HandoffPath != "" { // where all is done, none is left in it
 		err = store.WriteHandoff(g.tools.FS, g.root, g.config.Scud.HandoffPath, g.tools.Redact.Text(handoff))
 	}
 	if err == nil { // an agent may have changed it

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -59,7 +58,6 @@ type told struct {
 	instead map[string]string    // by its first account, why another one took over
 	once    map[string]bool      // withheld variables, notes of looks, warnings
 	held    map[string]string    // tasks, and what holds them
-	records []quota.Record       // of limits that other runs met
 	wave    int                  // the last whose start was said
 	others  bool                 // other checks decide than in the run before
 	resumes bool                 // the run went on before
