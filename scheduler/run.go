@@ -237,8 +237,8 @@ func (r *Run) resumed(e Resumed) {
 	r.Breaker.Resumed()
 	r.Waves.resumed(e.Wave)
 	left, isCut := r.trunkResumed(e)
-	if r.Baseline == Failed && r.Settings.Baseline == "require" {
-		r.Baseline = "" // he may have mended it
+	if r.Baseline == Failed && r.Settings.Baseline == "require" || r.Trunk.isBehind() {
+		r.Baseline = "" // he may have mended it, or broken it
 	}
 	r.Limits = e.Limits
 	if r.relist(e.List); isCut {

@@ -37,6 +37,9 @@ func (r *Run) trunkResumed(e Resumed) (kept int, isCut bool) {
 	return kept, isCut
 }
 
+// isBehind reports whether the branch has all that the trunk has, and more, which is taken in without a check.
+func (k *Trunk) isBehind() bool { return k.Taken < len(k.Branch) && k.In == len(k.Entries) }
+
 // wasCut: the trunk was cut, and a kill came before that was written down. What was made on more than is left is made
 // again, as a Rewound would have said.
 func (r *Run) wasCut(kept int) {

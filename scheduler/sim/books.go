@@ -927,6 +927,9 @@ func (b *books) resume(e scheduler.Resumed) {
 	for _, x := range b.chain[:e.In] {
 		b.in[x.Task] = x.Task != ""
 	}
+	if b.behind() {
+		b.baseline = ""
+	}
 	b.take(e.List)
 	for i, x := range b.chain {
 		if n := b.notes[x.Task]; n != nil {
@@ -978,6 +981,21 @@ func (b *books) resume(e scheduler.Resumed) {
 	if b.upto = 0; b.set.Step {
 		b.upto = b.day(time.Time{}).open
 	}
+}
+
+// behind: the branch's commits are to be taken in, and there is nothing to check them with.
+func (b *books) behind() bool {
+	taken := 0
+	for _, x := range b.chain {
+		if x.Task != "" && !b.in[x.Task] {
+			return false
+		}
+		taken = max(taken, b.branchAt(x.Commit))
+		if n := b.notes[x.Task]; n != nil {
+			taken = max(taken, b.branchAt(n.takes))
+		}
+	}
+	return taken < len(b.branch)
 }
 
 // forgetChecks: others decide from now on.
