@@ -46,7 +46,11 @@ var kinds = []struct {
 	{Script, lazyregexp.New(`(?:^|/)(?:scripts?|ci|hack|tools)/|(?:^|/)(?:run-?tests?|check|verify|cover(?:age)?|test|lint)[^/]*\.(?:sh|py|js)$`)},
 }
 
-// Of says what a file is to the checks with these commands: one that a command names judges, whatever its name.
+// runs finds what a command runs: its first word, or what an interpreter gets.
+var runs = lazyregexp.New(
+	`(?:^|[\n;&|({])\s*(?:(?:if|then|do|else|elif|while|until|!|exec|time|env)\s+)*(?:\w+=\S*\s+)*(?:(?:(?:ba|da|z|k)?sh|source|\.|python[\d.]*|node|ruby|perl|php|awk -f|make -f)\s+(?:-\w+\s+)*)?["']?(?:\./)?([^\s"';&|()]+)`)
+
+// Of says what a file is to the checks with these commands: one that a command runs judges, whatever its name.
 func Of(path string, commands []string) Kind {
 	for _, k := range kinds {
 		if k.path.MatchString(path) {
@@ -54,9 +58,10 @@ func Of(path string, commands []string) Kind {
 		}
 	}
 	for _, c := range commands {
-		if slices.ContainsFunc(strings.FieldsFunc(c, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()'\"", r) }),
-			func(word string) bool { return strings.TrimPrefix(word, "./") == path }) {
-			return Script
+		for _, m := range runs.FindAllStringSubmatch(c, -1) {
+			if m[1] == path {
+				return Script
+			}
 		}
 	}
 	return Code

@@ -115,6 +115,20 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// A file that a check only reads is work.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]Kind{
+		"in/a": Script, "./in/a": Script, "sh in/a": Script, "bash -e ./in/a x": Script, "make test && python3 in/a": Script,
+		"A=1 in/a": Script, "sh -c 'x'; in/a": Script, "if true; then sh in/a; fi": Script, ". in/a": Script,
+		"grep -q two in/a": Code, "test -f in/a": Code, "cat in/a | sh": Code, "make test in/a": Code, "diff in/a b": Code,
+	} {
+		if got := Of("in/a", []string{command}); got != want {
+			t.Errorf("%s: got %s, want %s", command, got, want)
+		}
+	}
+}
+
 func TestSameChecks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
