@@ -107,6 +107,9 @@ func (r *Run) reviewEnded(t *Task, o Outcome) {
 		r.move(t, Made, -1)
 	case Rejected:
 		r.failAttempt(t, "", false)
+	case Asks:
+		t.Asks = true
+		r.move(t, Blocked, -1)
 	case OutOfQuota, Fault, Refused:
 		r.review(t)
 	default:

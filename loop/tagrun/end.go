@@ -322,7 +322,7 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 		err = store.WriteHandoff(g.tools.FS, g.root, g.config.Scud.HandoffPath, g.tools.Redact.Text(handoff))
 	}
 	if err == nil { // an agent may have changed it
-		err = errors.Join(g.home.Give(g.tools.FS, r.book.State), g.home.ClearRequest(r.ID()))
+		err = errors.Join(r.give(), g.home.ClearRequest(r.ID()))
 	}
 	if out.Ending == journal.DiskFull && loop.DiskFull(err) {
 		r.ends.full = cmp.Or(r.ends.full, "the disk is full")

@@ -80,7 +80,9 @@ func judge(ctx context.Context, g *ground, m *made, in attempt.Input, on *lane, 
 		j.outcome, err = troubled(j.agent), nil
 	case err != nil:
 	case j.res.Objection != nil:
-		j.outcome = scheduler.Rejected
+		if j.outcome = scheduler.Rejected; j.res.Objection.Ask {
+			j.outcome = scheduler.Asks
+		}
 		err = rekeep(gctx, g, m, &j.res, nil)
 	case ctx.Err() != nil:
 		j.outcome = scheduler.Cancelled
@@ -119,7 +121,7 @@ func (r *Run) reviewed(m *made, j *judgement, by config.Choice, err error) error
 			e.Until = *until
 		}
 	}
-	if j.outcome == scheduler.Rejected {
+	if j.outcome == scheduler.Rejected || j.outcome == scheduler.Asks {
 		m.res = j.res
 		line := finished(&r.ground, m, &j.res)
 		line.Detail.Denied = r.denied(m)

@@ -180,7 +180,7 @@ func (r *Run) open(path string) (err error) {
 	for n := range g.config.Slots() {
 		r.lanes = append(r.lanes, &lane{number: n + 1})
 	}
-	return g.home.Give(g.tools.FS, b.State)
+	return r.give()
 }
 
 // fold takes in the journal of earlier runs, and what of it the list does not have yet.
@@ -375,12 +375,25 @@ func (r *Run) snapshot() *store.State {
 	}
 	c := r.job.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
-	if s.Entries = nil; r.job.File.IsPlan() {
-		for _, t := range r.job.Tasks() {
-			s.Entries = append(s.Entries, store.Entry{ID: t.ID, Title: t.Title})
-		}
-	}
+	s.Entries = r.entries()
 	return s
+}
+
+// give notes for the next run what the state file says that nothing else does.
+func (r *Run) give() error {
+	r.book.State.Entries = r.entries()
+	return r.ground.home.Give(r.ground.tools.FS, r.book.State)
+}
+
+// entries are those of a plan with boxes, by which the next run knows them again.
+func (r *Run) entries() (list []store.Entry) {
+	if !r.job.File.IsPlan() {
+		return nil
+	}
+	for _, t := range r.job.Tasks() {
+		list = append(list, store.Entry{ID: t.ID, Title: t.Title})
+	}
+	return list
 }
 
 // listSaved saves the state file, which says up to which event the list is complete.

@@ -531,6 +531,8 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 	case o == scheduler.Unchanged && p == scheduler.Work && !n.isOurs():
 		n.cuts, n.look = 0, true
 		b.reopen(n)
+	case p == scheduler.Review && o == scheduler.Asks:
+		n.work, n.stuck, n.asks = "", true, true
 	case p == scheduler.Review && free:
 		n.work = "review"
 		b.unreviewed(n)

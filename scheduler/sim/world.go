@@ -325,7 +325,7 @@ func (w *world) agent(a scheduler.Attempt, worker string) scheduler.Event {
 	case n == 3:
 		e.Outcome, e.Until = scheduler.Fault, w.now.Add(time.Duration(5+w.IntN(30))*time.Second)
 	case a.Purpose == scheduler.Review && n < 7:
-		ends := []scheduler.Outcome{scheduler.Rejected, scheduler.Crashed, scheduler.TimedOut, scheduler.Rejected}
+		ends := []scheduler.Outcome{scheduler.Rejected, scheduler.Crashed, scheduler.TimedOut, scheduler.Asks}
 		e.Outcome = ends[max(n-3, 0)]
 	case a.Purpose == scheduler.Review:
 		e.Outcome = scheduler.Approved
