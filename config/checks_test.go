@@ -36,7 +36,7 @@ func TestVerify(t *testing.T) {
   - {name: lint, run: make lint}
   - {name: all, run: make all, when: wave, retry: 2}
   - {name: test, run: make test, when: attempt, timeout: 90, results: [a/*.xml, b.xml]}
-  - {name: merged, run: make merged, when: merge, results: c.xml}
+  - {name: merged, run: make merged, when: wave, results: c.xml}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +44,8 @@ func TestVerify(t *testing.T) {
 	want := []verify.Check{
 		{Name: "lint", Run: "make lint"}, {Name: "test", Run: "make test", When: verify.AtAttempt,
 			Timeout: 90 * time.Second, Results: []string{"a/*.xml", "b.xml"}},
-		{Name: "merged", Run: "make merged", When: verify.AtMerge, Results: []string{"c.xml"}},
 		{Name: "all", Run: "make all", When: verify.AtWave, Retry: 2},
+		{Name: "merged", Run: "make merged", When: verify.AtWave, Results: []string{"c.xml"}},
 		{Name: "e2e", Run: "make e2e", When: verify.AtEnd, Timeout: time.Hour},
 	}
 	if got := f.ChecksOf(true); !reflect.DeepEqual(got, want) {
@@ -64,7 +64,8 @@ func TestVerifyErrors(t *testing.T) {
 		"verify: [{name: a b, run: x}]": `check "a b": a name is at most 40`,
 		"verify: [{name: a, run: ' '}]": "check a: run, the command to run, is missing",
 		"verify: [{name: a, run: x}, {name: A, run: y}]":       "two checks are called A",
-		"verify: [{name: a, run: x, when: later}]":             `check a: when "later" is not one of attempt, merge, wave, end`,
+		"verify: [{name: a, run: x, when: later}]":             `check a: when "later" is not one of attempt, wave, end`,
+		"verify: [{name: a, run: x, when: merge}]":             `check a: when "merge" is gone: "attempt" checks each attempt as it is merged`,
 		"verify: [{name: a, run: x, when: end}]":               "no check is run after an attempt",
 		"verify: [{name: a, run: x, retry: 9}]":                "check a: retry 9: 0 to 5",
 		"verify: [{name: a, run: x, retry: -1}]":               "check a: retry -1",

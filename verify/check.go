@@ -82,8 +82,11 @@ func CheckAll(list []Check) error {
 		case len(c.Results) > maxResults:
 			return fmt.Errorf("check %s: %d patterns in results, at most %d", c.Name, len(c.Results), maxResults)
 		}
-		if !c.At(AtAttempt) && !c.At(AtMerge) && !c.At(AtWave) && !c.At(AtEnd) {
-			return fmt.Errorf("check %s: when %q is not one of attempt, merge, wave, end", c.Name, c.When)
+		if c.At(AtMerge) {
+			return fmt.Errorf("check %s: when \"merge\" is gone: \"attempt\" checks each attempt as it is merged", c.Name)
+		}
+		if !c.At(AtAttempt) && !c.At(AtWave) && !c.At(AtEnd) {
+			return fmt.Errorf("check %s: when %q is not one of attempt, wave, end", c.Name, c.When)
 		}
 		for _, p := range c.Results {
 			if err := checkPattern(p); err != nil {

@@ -251,7 +251,10 @@ func (r *Run) resumed(rest remains) error {
 	if err := r.clearLimits(); err != nil {
 		return err
 	}
-	for _, one := range r.machine.Tasks { // a person opened it meanwhile, or rewound
+	for _, one := range r.machine.Tasks { // the run's own, and what a person opened meanwhile, or rewound
+		if one.Stage == scheduler.Blocked && r.task(one.ID) == nil && r.ground.config.Scud.RetryBlocked {
+			retried = append(retried, one.ID)
+		}
 		was := h.Task(one.ID).Blocked
 		if one.Stage == scheduler.Blocked && r.task(one.ID) != nil && r.job.Graph.Status(one.ID).Open() &&
 			(was == nil || !r.job.Answered(one.ID, was.TS)) {
