@@ -126,7 +126,7 @@ func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 			return nil, err
 		}
 	}
-	if cfg.Reviews() != "" {
+	if cfg.Reviews() {
 		if err := add("review", cfg.Review.Backend); err != nil {
 			return nil, err
 		}

@@ -4,13 +4,11 @@ package config
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
 	"descartes/agent"
 	"descartes/loop/gate"
-	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -87,7 +85,6 @@ type Config struct {
 	Checks            []verify.Check `json:"verify,omitempty" type:"checks" flag:"verify" arg:"command" in:"mode spec" trust:"confined" help:"command that decides whether a task is done; none: the agent's word is enough (default: found from the project); in descartes.yaml also a list of checks {name, run, timeout, when: attempt|wave|end, retry, results}"`
 	AllChecks         bool           `json:"all_checks,omitempty" in:"mode resume" trust:"no" help:"run the remaining checks even after one has failed"`
 	Baseline          string         `json:"baseline,omitempty" flag:"baseline" words:"require|warn|known|off" open:"require" in:"mode resume" trust:"no" help:"when the verify command fails before the first attempt: require ends the run, warn continues, known continues and later accepts only the same failures, off does not run it (default: require; off for a prompt loop)"`
-	FinalCheck        string         `json:"final_check,omitempty" words:"wave|attempt|off" open:"wave" trust:"no" help:"when what verify passed is checked again as a fresh clone would have it, without the files that git ignores in the slot where it was made: wave, once before each wave's commit, attempt, or off (default: wave)"`
 	Commit            string         `json:"commit,omitempty" words:"wave|task" open:"wave" in:"tag resume" trust:"no" help:"what a commit has: wave, all that a wave verified, or task, one verified task, for review by task (default: wave)"`
 	Require           string         `json:"require,omitempty" words:"verified" in:"tag resume" trust:"no" help:"verified: where test results are known, fail an attempt that neither turned a test from red to green nor added one"`
 	Breaker           int            `json:"breaker,omitempty" flag:"breaker" type:"breaker" open:"3" in:"mode resume" trust:"no" help:"stop when this many tasks in a row fail in the same way, or their agents crash or do nothing; off: never (default: 3)"`
@@ -102,19 +99,16 @@ type Config struct {
 	AllowDirty        bool           `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" trust:"no" help:"accepted, and means nothing: your uncommitted changes are kept and not committed"`
 	Backend           BackendConfig  `json:"backend"`
 	// absolute; used instead of descartes.yaml
-	SettingsFile   string     `json:"settings_file,omitempty" yaml:"-"`
-	Typed          Typed      `json:"typed,omitempty" yaml:"-"`
-	Parallel       int        `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" trust:"no" help:"number of agents that work at the same time, each in its own copy of the project (default 1)"`
-	Fleet          string     `json:"fleet,omitempty" flag:"fleet" alone:"default" arg:"address" in:"tag resume" trust:"yes" help:"have the workers of a fleet make the attempts, up to -j at a time (default 8); the Temporal server is at $TEMPORAL_ADDRESS, or where --fleet=ADDRESS says"`
-	FleetRemote    string     `json:"fleet_remote,omitempty" arg:"remote" in:"tag resume" trust:"yes" help:"name or URL of the remote over which a fleet's machines send each other specs, results and logs (default: the branch's remote)"`
-	Candidates     int        `json:"candidates,omitempty" flag:"candidates" open:"1" least:"1" in:"tag resume" trust:"no" help:"number of attempts at each task at the same time, each in its own copy of the project; one of them is taken; with --fallback each uses another backend (default 1); a task's own candidates overrides this"`
-	Pick           string     `json:"pick,omitempty" words:"first|smallest" open:"first" in:"tag resume" trust:"no" help:"which candidate is taken: the first one verified, or of all verified ones the one with the smallest diff (default: first)"`
-	MostCandidates int        `json:"most_candidates,omitempty" yaml:"-"` // of any task
-	Barrier        bool       `json:"barrier,omitempty" in:"tag resume" trust:"no" help:"finish each wave before the next begins"`
-	RespectScope   bool       `json:"respect_scope,omitempty" in:"tag resume" trust:"no" help:"with -j, never run two tasks at once whose scopes have files in common"`
-	Pool           PoolConfig `json:"pool"`
-	Git            GitConfig  `json:"git"`
-	Scud           ScudConfig `json:"scud,omitzero"`
+	SettingsFile string     `json:"settings_file,omitempty" yaml:"-"`
+	Typed        Typed      `json:"typed,omitempty" yaml:"-"`
+	Parallel     int        `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" trust:"no" help:"number of agents that work at the same time, each in its own copy of the project (default 1)"`
+	Fleet        string     `json:"fleet,omitempty" flag:"fleet" alone:"default" arg:"address" in:"tag resume" trust:"yes" help:"have the workers of a fleet make the attempts, up to -j at a time (default 8); the Temporal server is at $TEMPORAL_ADDRESS, or where --fleet=ADDRESS says"`
+	FleetRemote  string     `json:"fleet_remote,omitempty" arg:"remote" in:"tag resume" trust:"yes" help:"name or URL of the remote over which a fleet's machines send each other specs, results and logs (default: the branch's remote)"`
+	Barrier      bool       `json:"barrier,omitempty" in:"tag resume" trust:"no" help:"finish each wave before the next begins"`
+	RespectScope bool       `json:"respect_scope,omitempty" in:"tag resume" trust:"no" help:"with -j, never run two tasks at once whose scopes have files in common"`
+	Pool         PoolConfig `json:"pool"`
+	Git          GitConfig  `json:"git"`
+	Scud         ScudConfig `json:"scud,omitzero"`
 	SafetyConfig
 	GuardConfig
 
@@ -182,37 +176,21 @@ type GitConfig struct {
 	CostTrailer    bool   `json:"cost_trailer,omitempty" in:"tag" trust:"no" help:"add a Descartes-Cost trailer to each wave's commit: what its tasks cost"`
 }
 
-// Slots is how many agents work at a time on a tag, each in its own copy of the project.
-func (c *Config) Slots() int { return max(c.TasksAtOnce(), c.MostCandidates) }
-
 // fleetAtOnce is how many tasks a fleet works on at the same time where nothing is said.
 const fleetAtOnce = 8
 
-// TasksAtOnce is how many tasks are worked on at the same time.
-func (c *Config) TasksAtOnce() int {
+// Slots is how many agents work at a time on a tag, each in its own copy of the project.
+func (c *Config) Slots() int {
 	if c.Fleet != "" {
 		return cmp.Or(c.Parallel, fleetAtOnce)
 	}
 	return max(1, c.Parallel)
 }
 
-// CandidatesOf is how many attempts at a task run at the same time.
-func (c *Config) CandidatesOf(t *tasks.Task) int { return max(1, cmp.Or(t.Candidates, c.Candidates)) }
-
 // LastAttempt is the number of a task's last attempt after some, of which a part counted: interrupted attempts and
 // those before a retry come on top of what it is allowed.
-func (c *Config) LastAttempt(t *tasks.Task, begun, counted int) int {
-	return begun + max(1, c.Scud.MaxIterationsPerTask-counted)*c.CandidatesOf(t)
-}
-
-// ChoicesOf lists what a candidate may run with, best first: each candidate begins with another backend.
-func (c *Config) ChoicesOf(t *tasks.Task, candidate int) []Choice {
-	all := c.Choices(t)
-	if candidate > 1 {
-		at := (candidate - 1) % len(all)
-		all = slices.Concat(all[at:], all[:at])
-	}
-	return all
+func (c *Config) LastAttempt(begun, counted int) int {
+	return begun + max(1, c.Scud.MaxIterationsPerTask-counted)
 }
 
 // Receipts says what is kept as proof of a task's work, and whose signatures count when it is rechecked.

@@ -26,13 +26,10 @@ func InForce(c *Config, tag bool) string {
 }
 
 // reviewText says what is reviewed, and by whom.
-func (c *Config) reviewText(what string, tag bool) string {
+func (c *Config) reviewText(tag bool) string {
 	one, text := c.Reviewers()[0], "each task"
-	switch {
-	case !tag:
+	if !tag {
 		text = "iterations"
-	case what == ReviewWave:
-		text = "each wave before its commit"
 	}
 	by := one.Backend
 	if by == "generic" && c.Command != "" && c.Review.Backend == "" { // which says nothing
@@ -84,8 +81,8 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if c.proves() {
 		add("prove", "tests that an attempt adds must fail without the rest of its work")
 	}
-	if what := c.Reviews(); what != "" {
-		add("review", "%s", c.reviewText(what, tag))
+	if c.Reviews() {
+		add("review", "%s", c.reviewText(tag))
 	}
 	if tag && c.Receipts.Write && c.Receipts.Sign {
 		add(ReceiptsLine, "signed with git's key")

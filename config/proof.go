@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,22 +31,15 @@ type ReviewConfig struct {
 	Model   string   `json:"model,omitempty" trust:"no" help:"model that the reviewer uses"`
 	Prompt  string   `json:"prompt,omitempty" trust:"no" help:"what the reviewer looks at besides the task and its criteria"`
 	Team    []string `json:"team,omitempty" type:"lines" trust:"no" help:"what each of several reviewers looks at alone, such as security; one rejection rejects"`
-	On      string   `json:"on,omitempty" words:"task|wave" trust:"no" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
 }
 
-// What a review may be of.
-const (
-	ReviewTask = "task"
-	ReviewWave = "wave"
-)
-
-// Reviews says what a second agent reviews: ReviewTask, ReviewWave, or "" for nothing.
-func (c *Config) Reviews() string {
+// Reviews reports whether a second agent reviews verified work.
+func (c *Config) Reviews() bool {
 	r := c.Review
-	if r.Backend == "off" || r.Backend == "" && r.Model == "" && r.Prompt == "" && r.On == "" && len(r.Team) == 0 {
-		return ""
+	if r.Backend == "off" || r.Backend == "" && r.Model == "" && r.Prompt == "" && len(r.Team) == 0 {
+		return false
 	}
-	return cmp.Or(r.On, ReviewTask)
+	return true
 }
 
 // Reviewers lists what the reviewer may run with, best first: its own settings, then the fallbacks.

@@ -152,12 +152,12 @@ func TestPolicyReviewer(t *testing.T) {
 		want string
 	}{
 		{Config{Command: "./agent.sh --fast", Backend: BackendConfig{Type: "generic"},
-			ProofConfig: ProofConfig{Review: ReviewConfig{On: ReviewTask}}},
+			ProofConfig: ProofConfig{Review: ReviewConfig{Prompt: "look"}}},
 			"review: each task, by ./agent.sh --fast"},
 		{Config{Command: "./agent.sh", Backend: BackendConfig{Type: "generic"},
 			ProofConfig: ProofConfig{Review: ReviewConfig{Backend: "judge"}}}, "review: each task, by judge"},
 		{Config{Backend: BackendConfig{Type: "claude"}, ProofConfig: ProofConfig{
-			Review: ReviewConfig{On: ReviewWave}}}, "review: each wave before its commit, by claude"},
+			Review: ReviewConfig{Prompt: "look"}}}, "review: each task, by claude"},
 	} {
 		if !slices.ContainsFunc(Policy(&c.cfg, true), func(l Line) bool { return l.String() == c.want }) {
 			t.Errorf("%v, want %s", Policy(&c.cfg, true), c.want)

@@ -51,7 +51,7 @@ func TestLoad(t *testing.T) {
 	s, err := load(t, file, env, "--set", "git.hooks=fail", "--set", "scud.max_iterations_per_task=6",
 		"--max-attempts=7", "--set", "pool.keep=[a, b]", "--set", "pool.setup=echo a: b # c", "--set",
 		"backends.mine={command: my agent, prompt: stdin, parser: text}", "--set", "max_memory=4G", "--set",
-		"verify=[{name: lint, run: make lint}]", "--set", "pick=")
+		"verify=[{name: lint, run: make lint}]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestLoad(t *testing.T) {
 		strings.Join(s.Backends["mine"].Command, " ") != "my agent" {
 		t.Errorf("got %+v, %+v", got, s.Backends)
 	}
-	if typed := s.TypedFlags("", ""); len(typed["set"]) != 8 || typed["max-attempts"][0] != "7" || len(typed) != 2 {
+	if typed := s.TypedFlags("", ""); len(typed["set"]) != 7 || typed["max-attempts"][0] != "7" || len(typed) != 2 {
 		t.Errorf("typed: %v", typed)
 	}
 	if s, err := load(t, file, map[string]string{"DESCARTES_GUARD": "{tests: warn}",

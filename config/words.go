@@ -23,9 +23,6 @@ const (
 // CommitTask makes a commit of each verified task, not of each wave.
 const CommitTask = "task"
 
-// PickSmallest takes the verified candidate with the smallest diff.
-const PickSmallest = "smallest"
-
 // DefaultBreaker is how many tasks in a row must fail in the same way to open the breaker. BreakerOff disables it.
 const (
 	DefaultBreaker = 3

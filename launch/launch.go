@@ -53,7 +53,6 @@ type Want struct {
 	Imports    bool      // the plan may stand in for a missing task list
 	Stdin      io.Reader // of which the prompt may be read
 	Fleet      Fleet     // makes the attempts where the settings ask for that
-	Executes   bool      // package tagrun makes runs over tags: only tests ask for that, until all of them run on it
 }
 
 // Fleet makes a run's attempts on other machines.
@@ -161,7 +160,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		r.found = append(r.found, loop.CheckReview(r.Config)...)
 		r.Warnings = append(r.listWarnings(), r.Warnings...)
 	} else if r.Repo == nil {
-		if r.Config.Reviews() != "" {
+		if r.Config.Reviews() {
 			r.wrong(config.Wrong("git init, or --review off", "--review needs a git repository"))
 		}
 		if g := r.Criteria(); g != nil && g.Class.Checkpoint() && !r.resumes() {
@@ -336,7 +335,7 @@ func (r *Run) Takes(n int) error {
 // checkAgents says which agents cannot be run, and what may keep them from their work.
 func (r *Run) checkAgents() {
 	asked := map[string]string{} // backend to what asks for it
-	if r.Config.Reviews() != "" {
+	if r.Config.Reviews() {
 		asked[r.Config.Review.Backend] = "review"
 	}
 	if r.Tag != nil {
@@ -612,7 +611,7 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	if err != nil {
 		return err
 	}
-	aside := r.Executes && r.Tag != nil && branch == "" && (head.Branch == "" || !r.Config.Scud.AutoCommitWaves)
+	aside := r.Tag != nil && branch == "" && (head.Branch == "" || !r.Config.Scud.AutoCommitWaves)
 	if branch == "" {
 		if ref = head.Branch; ref == "" && !aside {
 			r.Warnings = append(r.Warnings,
@@ -719,7 +718,7 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 		}
 	}
 	ahead, err := r.Repo.CanBranch(ctx, branch, files)
-	if clash, ok := errors.AsType[*gitops.ClashError](err); ok && r.Executes && r.Tag != nil {
+	if clash, ok := errors.AsType[*gitops.ClashError](err); ok && r.Tag != nil {
 		r.note("%s: a task of the run takes that in", clash.Reason)
 		err = nil
 	}

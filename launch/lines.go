@@ -59,13 +59,6 @@ func (r *Run) Lines() (list []Line) {
 		r.verified(say)
 		r.place(say)
 	}
-	if n := c.MostCandidates; n > 1 {
-		which := "the first that is verified"
-		if c.Pick == config.PickSmallest {
-			which = "of those that are verified the one with the smallest diff"
-		}
-		say("candidates", "%d attempts at a task at the same time; %s is taken", n, which)
-	}
 	say("sandbox", "%s", cmp.Or(c.SandboxInForce, "not known"))
 	if c.MaxMemory > 0 || c.MaxProcs > 0 {
 		say("ceilings", "kept by %s", proc.Ceilings())

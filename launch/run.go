@@ -46,8 +46,7 @@ type Ended struct {
 	Loose    []string // tasks whose work is in no commit
 }
 
-// engine is what makes a run: that of package run for prompt loops; for tags that of package tagrun where Executes asks
-// for it, else the one of package loop.
+// engine is what makes a run: that of package run for prompt loops; for tags that of package tagrun.
 type engine interface {
 	Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, error)
 	ID() string
@@ -97,13 +96,9 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	var joins Joins
 	if r.Tag == nil {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
-	} else if r.Executes {
+	} else {
 		var tag *tagrun.Run
 		tag, err = tagrun.Start(ctx, r.Root, r.Tag, tools, r.Options)
-		l, joins = tag, tag
-	} else {
-		var tag *loop.Loop
-		tag, err = loop.Start(ctx, r.Root, loop.Tag{Job: r.Tag}, tools, r.Options)
 		l, joins = tag, tag
 	}
 	if err != nil {

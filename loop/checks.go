@@ -1,10 +1,8 @@
 package loop
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -16,9 +14,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/results"
 )
@@ -78,18 +74,6 @@ func (b *Baseline) Known(setting string) string {
 // known by name.
 func (b *Baseline) Standing(setting string) bool {
 	return setting == config.BaselineKnown && !b.Result.Passed && !b.Comparable()
-}
-
-// outcome returns what follows from the baseline: the end of the run, a note, or neither.
-func (b *Baseline) outcome(stop *stopper, setting string, m *redact.Redactor) (*Outcome, *journal.Event) {
-	if b.Result.Cancelled {
-		return stop.outcome(), nil
-	}
-	out, note := b.Outcome(setting, m)
-	if note == "" {
-		return out, nil
-	}
-	return out, &journal.Event{Type: journal.Warning, Message: note}
 }
 
 // Outcome is what follows from a baseline that came to an end: the end of the run, a note, or neither.
@@ -256,102 +240,9 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 	return b, nil
 }
 
-// checks runs the commands that decide, on states between attempts.
-type checks struct {
-	run  *Loop
-	last Before // what the tag's last loop recorded about its checks
-	// a run is resumed, and others than before decide; or they did already, and failed before any attempt
-	others, untried bool
-}
-
-// fresh reports whether a task will start, and nothing is half done yet, or was by other checks.
-func (l *checks) fresh() bool {
-	h, g := l.run.history, l.run.job.Graph
-	return slices.ContainsFunc(g.Leaves(), g.Ready) &&
-		(l.others || l.untried || !h.Unfinished() && len(h.OpenTasks()) == 0)
-}
-
-// baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many
-// prompts exist to make them pass.
-func (l *checks) baseline(ln *lane) (*Outcome, error) {
-	setting := cmp.Or(l.run.config.Baseline, config.BaselineRequire)
-	if setting == config.BaselineOff || !l.fresh() || l.run.limits() != nil {
-		return nil, nil
-	}
-	known := setting == config.BaselineKnown
-	var standing []*Baseline
-	decides, unproven := false, false
-	for _, c := range l.all() {
-		if c.At(verify.AtEnd) && !known {
-			continue
-		}
-		b, err := l.first(ln, c, known)
-		if err != nil {
-			return nil, err
-		}
-		if b == nil {
-			decides = true
-			continue
-		}
-		out, note := b.outcome(l.run.stop, setting, l.run.tools.Redact)
-		if note != nil {
-			err = l.run.tell(note)
-		}
-		if out == nil && err == nil && (l.run.config.ProveOf(nil) || l.run.config.ProvesSome) && !b.Result.Passed &&
-			b.Result.Tests == nil && !unproven {
-			unproven = true
-			err = l.run.tell(&journal.Event{Type: journal.Warning, Message: Unproven(&c)})
-		}
-		if out != nil || err != nil {
-			return out, err
-		}
-		if b.Standing(setting) {
-			standing = append(standing, b)
-		} else if c.At(verify.AtAttempt) {
-			decides = true
-		}
-	}
-	if known && !decides && len(standing) > 0 {
-		return Blinds(standing, l.run.tools.Redact), nil
-	}
-	return nil, nil
-}
-
 // Unproven says that no proof judges tests while a check fails before anything.
 func Unproven(c *verify.Check) string {
 	return "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"
-}
-
-// first runs a check before the first attempt; nil if it passed before on the same tree.
-func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) {
-	ctx, before := l.run.ctx, l.run.holds()
-	// otherwise the test results are needed
-	if l.passedBefore(ctx, before, &c) && (l.run.history.Checks.Named(c.Name).Known != nil ||
-		!l.last.Passes.Named(c.Name).Pass.Told) {
-		return nil, nil
-	}
-	b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
-	if err == nil && b.Decides(l.run.config.Baseline) && !c.At(verify.AtEnd) {
-		b, err = l.alone(ctx, ln, before, b)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if known && b.Comparable() {
-		b.New = l.last.Unknown(&c, b.Result.Tests, l.run.tools.Redact.Text)
-	}
-	if !b.Result.Passed && len(b.Beside) == 0 {
-		b.Slot = ln.number()
-		b.Dangling, err = ln.slot.Dangling(ctx)
-	}
-	return b, err
-}
-
-// bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
-func (l *checks) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
-	b := Bar(l.run.config, l.run.history, task, c, l.run.tools.Redact.Text)
-	b.Fewer = fewer
-	return b
 }
 
 // Bar is what a check requires besides exit status 0, by what the journal knows of it; mask masks its secrets there.
@@ -363,127 +254,6 @@ func Bar(c *Config, h *journal.State, task string, check *verify.Check, mask fun
 		}
 	}
 	return b
-}
-
-// commands returns the checks as they are run, each with its bar.
-func (l *checks) commands(checks []verify.Check, task string, fewer bool) (list []attempt.Command) {
-	for i := range checks {
-		list = append(list, attempt.Command{Check: checks[i], Bar: l.bar(&checks[i], task, fewer)})
-	}
-	return list
-}
-
-// ownCheck returns it as this run has read the list.
-func ownCheck(t *tasks.Task) (list []attempt.Command) {
-	for _, c := range source.OwnChecks(t) {
-		list = append(list, attempt.Command{Check: c})
-	}
-	return list
-}
-
-// all returns the checks that decide about the run's work, in order.
-func (l *checks) all() []verify.Check { return l.run.config.ChecksOf(true) }
-
-// at returns the checks for some points of a run.
-func (l *checks) at(when ...verify.When) []verify.Check {
-	return slices.DeleteFunc(l.all(), func(c verify.Check) bool {
-		return !slices.ContainsFunc(when, c.At)
-	})
-}
-
-// recheck runs the check that blocked a task again, on the tree without the task's work, where it had passed before.
-// If it fails in the same way now, the task is not to blame and further tasks would be wasted: the breaker opens.
-func (w *breaker) recheck(u *unit) error {
-	s, id := w.streak(), u.task.ID
-	if breakerOf(w.run.config) == 0 || w.run.config.Baseline == config.BaselineOff ||
-		w.run.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
-		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) ||
-		w.run.limits() != nil {
-		return nil
-	}
-	list := w.run.checks.all()
-	at := slices.IndexFunc(list, func(c verify.Check) bool { return c.Name == u.res.Verify.Name })
-	if at < 0 {
-		return nil
-	}
-	now, c := w.run.holds(), &attempt.Command{Check: list[at], Bar: w.run.checks.bar(&list[at], "", false)}
-	if !w.run.checks.passedBefore(w.run.ctx, now, &list[at]) {
-		return nil
-	}
-	u.lane.busy = true
-	var b *Baseline
-	w.run.jobs = append(w.run.jobs, job{begin: func() func() error {
-		return func() (err error) {
-			b, err = w.run.checks.untouched(u.lane, now, id, c)
-			return err
-		}
-	}, then: func(err error) (*Outcome, error) {
-		if u.lane.busy = false; err != nil || b.Result.Passed {
-			return nil, err
-		}
-		if b.Result.Cancelled {
-			return w.run.stop.outcome(), nil
-		}
-		if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
-			return nil, nil
-		}
-		return &Outcome{Ending: journal.BreakerOpen, Message: w.run.tools.Redact.Text(b.Reason())}, nil
-	}})
-	return nil
-}
-
-// untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are
-// withheld from it, it runs again with all of them. task is the one that was just blocked, "" before the first.
-func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
-	u := &unit{lane: ln, before: before, base: before, log: l.run.home.NamedLog(l.run.state.ID, "baseline")}
-	if _, err := l.run.lanes.prepare(l.run.ctx, ln, l.run.worker.startOf(u)); err != nil {
-		return nil, err
-	}
-	if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task},
-		Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name},
-			Files:  journal.Files{Alone: ln == l.run.lanes.checker},
-			Client: journal.Client{Log: l.run.relative(u.log)}}}); err != nil {
-		return nil, err
-	}
-	if b, err = TryBaseline(l.run.stop.soon(), ln.runner.Verify, l.request(ln, "baseline", u.log), c,
-		l.run.tools.Withheld.Verify); err != nil {
-		return nil, err
-	}
-	b.Task = task
-	if err := l.tidy(u); err != nil {
-		return nil, err
-	}
-	return b, l.run.tell(b.EndLine(before, l.run.config.Baseline, ln == l.run.lanes.checker))
-}
-
-// onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check
-// is recorded.
-func (l *checks) onState(ctx context.Context, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label,
-	log string, tasks ...string) (res verify.Result, err error) {
-	u := &unit{lane: ln, before: state, base: state, log: log}
-	if _, err := l.run.lanes.prepare(ctx, ln, l.run.worker.startOf(u)); err != nil {
-		return res, err
-	}
-	if c.Name != "" {
-		if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted,
-			Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name},
-				Client: journal.Client{Log: l.run.relative(log)}}}); err != nil {
-			return res, err
-		}
-	}
-	res, err = attempt.Check(l.run.stop.now, ln.runner.Verify, l.request(ln, label, log, tasks...), c)
-	if err != nil || c.Name == "" {
-		return res, err
-	}
-	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(state), Detail: VerifyDetail(res)}
-	e.Detail.At, e.Detail.Command = string(when), c.Run
-	if err := l.tidy(u); err != nil {
-		return res, err
-	}
-	if !res.Passed {
-		e.Reason, e.Detail.Output = res.Reason(), res.Tail
-	}
-	return res, l.run.tell(e)
 }
 
 // ChecksError says that a check fails on the verified work as a whole.
@@ -503,74 +273,6 @@ func (e *ChecksError) Error() string {
 			e.Result.Reason(), e.Beside)
 	}
 	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the run", e.Result.Name, e.Result.Reason(), e.Wave)
-}
-
-// uncheckedError says why the checks of verified work were not finished.
-type uncheckedError string
-
-func (e uncheckedError) Error() string { return string(e) }
-func (e uncheckedError) Unwrap() error { return context.Canceled }
-
-// pass runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a
-// *ChecksError.
-func (l *checks) pass(ln *lane, when verify.When, wave int, fewer bool) error {
-	whens := []verify.When{when}
-	if when == verify.AtWave && l.run.config.Slots() == 1 {
-		whens = append(whens, verify.AtMerge)
-	}
-	var checks []attempt.Command
-	l.run.say(func() { checks = l.commands(l.at(whens...), "", fewer) })
-	ctx := context.WithoutCancel(l.run.ctx)
-	for _, c := range checks {
-		state := l.run.holds()
-		var passed bool
-		if l.run.say(func() { passed = l.passedBefore(ctx, state, &c.Check) }); passed {
-			continue
-		}
-		if l.run.ctx.Err() != nil {
-			return uncheckedError("check " + c.Name + " has not run")
-		}
-		at, err := l.checkLane(ctx, ln)
-		if err != nil {
-			return err
-		}
-		res, err := l.onState(l.run.ctx, at, state, when, &c, "check "+c.Name,
-			l.run.home.NamedLog(l.run.state.ID, "checks"))
-		switch {
-		case err != nil:
-			return err
-		case res.Cancelled:
-			return uncheckedError("check " + c.Name + " was stopped")
-		case !res.Passed:
-			return &ChecksError{When: when, Wave: wave, Result: res}
-		}
-	}
-	return nil
-}
-
-// atEnd runs the checks for the end of a run, if the outcome calls for them.
-func (l *checks) atEnd(out *Outcome) error {
-	if len(l.run.lanes.all) == 0 || l.run.stop.asked() != nil {
-		return nil
-	}
-	err := l.pass(l.run.lanes.all[0], verify.AtEnd, 0, false)
-	if asked := l.run.stop.asked(); asked != nil && errors.Is(err, context.Canceled) {
-		*out, err = *asked, nil
-	}
-	return err
-}
-
-// request is the request for a check in a lane between attempts.
-func (l *checks) request(ln *lane, label, log string, tasks ...string) verify.Request {
-	ids := strings.Join(tasks, ",")
-	return Timed(l.run.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
-		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.run.state.ID, "DESCARTES_TAG="+l.run.state.Tag,
-			"DESCARTES_TASK_ID="+ids, "SCUD_TASK_ID="+ids), Log: log, Redact: l.run.tools.Redact})
-}
-
-// passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.
-func (l *checks) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) bool {
-	return l.last.Passed(ctx, l.run.tools.Repo, l.run.history.Checks.Named(c.Name).Pass, now, c, l.run.tools.Redact.Text)
 }
 
 // Before is what earlier runs recorded about their checks.
@@ -631,15 +333,6 @@ func Earlier(h store.Home, key, id string) (b Before) {
 		b.Passes = checks(all[at])
 	}
 	return b
-}
-
-// tidy puts back what a check between attempts must not change; its other changes go with the slot's next attempt.
-func (l *checks) tidy(u *unit) (err error) {
-	if l.run.say(func() { err = l.run.worker.heal(u, "verification") }); err != nil {
-		return err
-	}
-	notes, err := u.lane.ws.Repair(context.WithoutCancel(l.run.ctx), "verification")
-	return errors.Join(err, l.run.tellWarn(u, notes...))
 }
 
 // Timed sets the timeouts of a verify command.

@@ -17,11 +17,6 @@ import (
 // maxHandoffTasks limits each list of a handoff; the task file has all tasks.
 const maxHandoffTasks = 20
 
-// handoffText is what the next session over the tag needs.
-func (w *tagWork) handoffText(out *Outcome) string {
-	return TagHandoff(w.run.state.ID, w.run.job, w.run.history, w.run.tools.Now(), out)
-}
-
 // TagHandoff is what the next session over a tag needs that a run's history tells.
 func TagHandoff(id string, j *source.Job, h *journal.State, now time.Time, out *Outcome) string {
 	tag := j.File.Tag()

@@ -177,7 +177,7 @@ func (l *Loop) Left(now time.Time) (left time.Duration, late, ok bool) {
 	if l.Board == nil {
 		open = max(0, l.MaxIteration-len(took))
 	} else {
-		slots = max(1, s.Config.TasksAtOnce())
+		slots = max(1, s.Config.Slots())
 		for _, w := range l.Waves {
 			n := open
 			for _, t := range w.Tasks {

@@ -129,13 +129,8 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	return c.run(cmd)
 }
 
-// executes says that package tagrun makes runs over tags. Only the test binary sets it, before main, for the scripts
-// that testdata/script/executor.globs names.
-var executes bool
-
 // want completes what a command wants run.
 func (s *settings) want(cmd *cobra.Command, w launch.Want) launch.Want {
-	w.Executes = executes
 	w.Settings, w.Dir, w.Stdin, w.Fleet, w.VerifyFrom, w.Front = &s.Settings, s.dirPath(), cmd.InOrStdin(),
 		&fleetRun{}, s.verifyFrom, s.front
 	o := &w.Options

@@ -113,7 +113,7 @@ func flagGroups() [][]string {
 		{"Agent:", "backend", "command", "model", "fallback", "on-limit", "|", "timeout", "idle-timeout"},
 		{"When a task is done:", "verify", "baseline", "|", "review"},
 		{"Limits:", "max-attempts", "max-cost", "deadline", "|", "max-iterations", "max-total-iterations", "breaker"},
-		{"Several at a time:", "parallel", "|", "candidates", "fleet"},
+		{"Several at a time:", "parallel", "|", "fleet"},
 		{"Git:", "branch", "push", "no-commit", "|", "auto-commit"},
 		{"Sandbox:", "sandbox", "|", "env-pass", "trust"},
 		{"Reports:", "ci", "json", "notify", "|", "plain", "junit", "summary", "ok-exit"},

@@ -131,7 +131,7 @@ func unhidden(root string, st *store.State, notify bool) (config.Config, error) 
 		false); err == nil {
 		file = f.Config
 		// corrected where a commit did not pass by itself
-		saved.Pool.Keep, saved.FinalCheck = file.Pool.Keep, file.FinalCheck
+		saved.Pool.Keep = file.Pool.Keep
 	}
 	if notify {
 		saved.Notify = nil

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	testscript.Main(stateless{m}, map[string]func(){
-		"descartes":       func() { executes = os.Getenv("EXECUTOR") != ""; main() },
+		"descartes":       main,
 		"fakeagent":       fakeAgent,
 		"outside":         outside,
 		"descartes-fleet": directFleet,
@@ -145,9 +145,6 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("DESCARTES_KEEP_AWAKE", "false")
 	env.Setenv("COLUMNS", "1000")
 	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,OUTSIDE,TEST_*,FAKE_*")
-	if onExecutor(env) {
-		env.Setenv("EXECUTOR", "1")
-	}
 	if os.Getenv("DESCARTES_TEST_SLOTS") != "" { // every run in a slot
 		env.Setenv("DESCARTES_ISOLATE", "true")
 	}
@@ -169,24 +166,6 @@ func setupScript(env *testscript.Env) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(env.WorkDir, "home", ".gitconfig"), []byte(config), 0o666)
-}
-
-// onExecutor reports whether a script's runs over tags are made by package tagrun: executor.globs beside the scripts
-// names those that are, one glob a line.
-func onExecutor(env *testscript.Env) bool {
-	globs, err := os.ReadFile(filepath.Join("..", "..", "testdata", "script", "executor.globs"))
-	if err != nil {
-		return false
-	}
-	name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
-	for glob := range strings.FieldsSeq(string(globs)) {
-		if ok, err := filepath.Match(glob, name); err != nil {
-			env.T().Fatal(err)
-		} else if ok {
-			return true
-		}
-	}
-	return false
 }
 
 // condition knows root, we are the superuser, and sandbox, bubblewrap is there and works.

@@ -226,7 +226,7 @@ func settingsOf(job *loop.PromptJob, where prompt.Place) prompt.Settings {
 	default: // what fails at the end is not known to fail
 		s.Baseline = slices.ContainsFunc(list, func(one verify.Check) bool { return !atEnd(one) })
 	}
-	if c.Reviews() != "" {
+	if c.Reviews() {
 		s.Reviewers = backends(c.Reviewers())
 	}
 	return s

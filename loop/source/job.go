@@ -101,7 +101,7 @@ func load(root string, cfg config.Config, imports bool) (*Job, []Problem) {
 	}
 	j.readBeside()
 	var bad []error
-	j.Config.MostCandidates, j.Config.ProvesSome, bad = j.survey(j.all)
+	j.Config.ProvesSome, bad = j.survey(j.all)
 	for _, err := range bad {
 		note(err, "allow tests, checks, ci, secrets, all, or rules by their names")
 	}
@@ -115,9 +115,8 @@ func JobOf(root string, cfg config.Config, file *tasks.File) *Job {
 	return j
 }
 
-// survey returns how many candidates the tasks ask for at most, 0 for none, whether one asks for a proof, and which
-// allow what there is not.
-func (j *Job) survey(list []tasks.Task) (candidates int, proves bool, bad []error) {
+// survey returns whether a task asks for a proof, and which ask for what there is not.
+func (j *Job) survey(list []tasks.Task) (proves bool, bad []error) {
 	for i := range list {
 		t := &list[i]
 		for _, name := range t.Allow {
@@ -125,12 +124,12 @@ func (j *Job) survey(list []tasks.Task) (candidates int, proves bool, bad []erro
 				bad = append(bad, fmt.Errorf("task %s allows %q, which is not a rule of the guard", t.ID, name))
 			}
 		}
-		if n := j.Config.CandidatesOf(t); n > 1 && !t.Container() {
-			candidates = max(candidates, n)
+		if t.Candidates > 1 && !t.Container() {
+			bad = append(bad, fmt.Errorf("task %s asks for several attempts at a time: %s", t.ID, config.Gone("candidates")))
 		}
 		proves = proves || t.Prove != "" && j.Config.ProveOf(t)
 	}
-	return candidates, proves, bad
+	return proves, bad
 }
 
 // open reads the task list and makes its graph. Dependencies that only the plan's text states are added; with imports,

@@ -29,9 +29,8 @@ type Run struct {
 	Waves  map[string]int          // of the tasks that began or were added
 	Next   int                     // the first wave that is not committed
 
-	Candidates int  // at once, at most
-	Proves     bool // it can have tests fail without the work
-	Trusts     bool // it may run commands that nobody has read: a sandbox confines them
+	Proves bool // it can have tests fail without the work
+	Trusts bool // it may run commands that nobody has read: a sandbox confines them
 }
 
 // Change is what others changed in a list.
@@ -90,7 +89,7 @@ func (j *Job) fits(g *scheduler.Graph, run Run) error {
 		}
 	}
 	list := j.File.Tasks()
-	most, proves, bad := j.survey(list)
+	proves, bad := j.survey(list)
 	brought := slices.IndexFunc(list, func(t tasks.Task) bool {
 		return t.Verify != "" &&
 			!slices.ContainsFunc(j.all, func(old tasks.Task) bool { return old.Verify == t.Verify })
@@ -101,9 +100,6 @@ func (j *Job) fits(g *scheduler.Graph, run Run) error {
 			list[brought].Verify)
 	case len(bad) > 0:
 		return bad[0]
-	case most > run.Candidates:
-		return fmt.Errorf("a task asks for %d candidates, and this run has %d slots; start again for it", most,
-			run.Candidates)
 	case proves && !run.Proves:
 		return errors.New("a task asks for a proof, which this run cannot give; start again for it")
 	}

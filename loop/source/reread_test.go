@@ -87,7 +87,7 @@ func TestReread(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, err := j.Reread(Run{Stands: func(id string) Standing { return tt.stands[id] }, Wrote: tt.wrote,
-				Waves: map[string]int{}, Next: 2, Candidates: 1})
+				Waves: map[string]int{}, Next: 2})
 			if tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) || tt.err == "" && err != nil {
 				t.Fatalf("got %v, want %q", err, tt.err)
 			}
@@ -121,8 +121,7 @@ func TestRereadNumbersLater(t *testing.T) {
 	if err := file.Refresh(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Reread(Run{Stands: func(string) Standing { return Standing{} }, Waves: map[string]int{"1": 1}, Next: 2,
-		Candidates: 1}); err != nil || j.Graph.Wave("2") != 2 {
+	if _, err := j.Reread(Run{Stands: func(string) Standing { return Standing{} }, Waves: map[string]int{"1": 1}, Next: 2}); err != nil || j.Graph.Wave("2") != 2 {
 		t.Errorf("wave %d, %v", j.Graph.Wave("2"), err)
 	}
 }

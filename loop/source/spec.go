@@ -42,7 +42,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 		Files:  j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise,
 		Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
 		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of,
-			j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut},
+			j.Config.LastAttempt(r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut},
 	}
 	if j.Config.Baseline == config.BaselineKnown {
 		req.Known = r.Known

@@ -1,17 +1,14 @@
 package tagrun
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"descartes/gitops"
-	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
@@ -356,11 +353,4 @@ func leaveTrunk(ctx context.Context, g *ground, now standing) (removed []gitops.
 		return err == nil
 	})
 	return removed, wrapped("keep the trunk", err)
-}
-
-// lostTasks says that commits of ours are gone from the branch.
-func lostTasks(s *standing, lost []string) string {
-	return fmt.Sprintf("%s lost the commit of %s, which this run had made: resume the run to have that done again; if "+
-		"you bring it back first (git reflog has it), or its work is there in another form, set it to done: "+
-		"descartes tasks set %s done", cmp.Or(trunk.ShortRef(s.branch), "HEAD"), oneline.List(lost), lost[0])
 }

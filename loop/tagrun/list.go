@@ -247,7 +247,7 @@ func (r *Run) listed() (list []scheduler.Listed) {
 			l.Accounts = append(l.Accounts, one.Backend)
 		}
 		l.Accounts = slices.Compact(l.Accounts)
-		if c.Reviews() != "" {
+		if c.Reviews() {
 			for _, one := range c.Reviewers() {
 				l.Review = append(l.Review, one.Backend)
 			}
@@ -315,7 +315,7 @@ func (r *Run) readList() error {
 	}
 	next := r.machine.Waves.Committed + 1
 	c, err := r.job.Reread(source.Run{Stands: r.stands, Wrote: l.theirs, Waves: r.waves(), Next: next,
-		Candidates: len(r.lanes), Proves: r.ground.config.NeedsLab(), Trusts: r.ground.config.Confined()})
+		Proves: r.ground.config.NeedsLab(), Trusts: r.ground.config.Confined()})
 	if err != nil {
 		return r.refuseList(err)
 	}

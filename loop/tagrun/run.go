@@ -242,8 +242,8 @@ func (r *Run) unit(id string) journal.Unit {
 	if u.Wave >= scheduler.EndWave {
 		u.Wave = len(r.job.Graph.Waves())
 	}
-	if task := r.task(id); task != nil {
-		u.Of = r.ground.config.LastAttempt(task, max(0, t.Number-1), t.Spent)
+	if r.task(id) != nil {
+		u.Of = r.ground.config.LastAttempt(max(0, t.Number-1), t.Spent)
 	}
 	return u
 }

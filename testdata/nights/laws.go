@@ -45,7 +45,7 @@ func (n *night) laws() {
 // the user amended counts once.
 func (n *night) named(done map[int]bool) {
 	if n.mode == "no-commit" {
-		n.uncommitted(done)
+		n.apart(done)
 		return
 	}
 	by := map[int][]string{}
@@ -85,26 +85,22 @@ func (n *night) named(done map[int]bool) {
 	}
 }
 
-// uncommitted: the trunk has what is done, and no branch has any of it.
-func (n *night) uncommitted(done map[int]bool) {
-	for _, ref := range strings.Fields(n.git("for-each-ref", "--format=%(refname)", "refs/descartes/*/trunk")) {
-		has := n.works(ref)
-		for id := range has {
-			if !done[id] {
-				n.bad("%s has the work of task %d, which is not done", ref, id)
-			}
-		}
-		if maps.Equal(has, done) {
+// apart: with --no-commit a branch of its own has the work of all that is done, and no other branch has any.
+func (n *night) apart(done map[int]bool) {
+	const own = "refs/heads/descartes/t"
+	for branch := range strings.FieldsSeq(n.git("for-each-ref", "--format=%(refname)", "refs/heads")) {
+		has := n.works(branch)
+		switch {
+		case branch != own && len(has) > 0:
+			n.bad("%s has the work of %v with --no-commit", branch, sorted(has))
+		case branch == own && !maps.Equal(has, done):
+			n.bad("%s has the work of %v, and %v are done", branch, sorted(has), sorted(done))
+		case branch == own:
 			done = nil
 		}
 	}
 	if len(done) > 0 {
-		n.bad("no trunk has the work of all that is done: %v", sorted(done))
-	}
-	for branch := range strings.FieldsSeq(n.git("for-each-ref", "--format=%(refname)", "refs/heads")) {
-		if has := n.works(branch); len(has) > 0 {
-			n.bad("%s has the work of %v with --no-commit", branch, sorted(has))
-		}
+		n.bad("no branch has the work of all that is done: %v", sorted(done))
 	}
 }
 
@@ -247,7 +243,7 @@ func (n *night) followed() {
 			n.bad("git status: %s", strings.TrimSpace(line))
 		}
 	}
-	if n.git("rev-parse", "-q", "--verify", "refs/heads/descartes/t") != "" {
+	if n.mode != "no-commit" && n.git("rev-parse", "-q", "--verify", "refs/heads/descartes/t") != "" {
 		n.bad("there is a branch descartes/t, and nobody was in the way")
 	}
 }

@@ -16,7 +16,7 @@ var (
 	silences = lazyregexp.New(
 		`//\s?nolint|#\s?noqa|eslint-disable|@ts-(?:ignore|nocheck|expect-error)|\bas any\b|#\s?type:\s?ignore|#!?\[allow\(|@SuppressWarnings|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|rubocop:disable|#nosec|biome-ignore|pyright:\s?ignore`)
 	knows = lazyregexp.New(
-		`PYTEST_CURRENT_TEST|in sys\.modules|JEST_WORKER_ID|\bVITEST\b|NODE_ENV|import\.meta\.env|cfg!?\(\s*(?:test|debug_assertions)|cfg\(not\((?:test|debug_assertions)\)|testing\.Testing\(\)|os\.Args|DESCARTES_|sys\._getframe|inspect\.(?:stack|currentframe)|runtime\.Caller|flag\.Lookup`)
+		`PYTEST_CURRENT_TEST|in sys\.modules|JEST_WORKER_ID|\bVITEST\b|NODE_ENV|import\.meta\.env|cfg!?\(\s*(?:test|debug_assertions)|cfg\(not\((?:test|debug_assertions)\)|testing\.Testing\(\)|os\.Args\[0\]|DESCARTES_|sys\._getframe|inspect\.(?:stack|currentframe)|runtime\.Caller|flag\.Lookup`)
 	ends = lazyregexp.New(
 		`os\._exit|atexit|syscall\.Exit|process\.reallyExit|trap\b.*\bexit\b|sys\.exit\(0\)|process\.exit\(0\)|perf_counter\s*=|time\.time\s*=|def __eq__|__eq__\s*=|impl\s+PartialEq|unittest\.TestCase|require\(['"](?:node:)?assert['"]\)|\bassert\.\w+\s*=[^=]|testMethodPrefix|import unittest\b|import pytest\b|\beq\(\)|open\(['"]tests?/|ReadFile\("(?:\.\./)*(?:testdata|test)|golden`)
 	asserts = lazyregexp.New(
@@ -24,6 +24,7 @@ var (
 	comment    = lazyregexp.New(`^(?:#(?:[^!\[]|$)|//|/\*|\*|--|<!--|;)`)
 	definition = lazyregexp.New(
 		`^(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|func|fn|function|class|type|struct|enum|interface)\s+(?:\([^)]*\)\s*)?(\w+)|\bexports\.(\w+)\s*=`)
+	imported = lazyregexp.New(`^(?:import|from|use|require|#include)\b|^(?:[\w.]+\s+)?"[\w./@-]+"$`) // also a line of Go's import ( ... )
 	// white space and comments decide nothing
 	blank = lazyregexp.New(`\s+`)
 )
@@ -193,7 +194,7 @@ func (j *judging) values() {
 	for _, c := range code {
 		literals(string(c.before), old)
 		for _, l := range minus(lines(c.after), lines(c.before)) {
-			if !comment.MatchString(l.text) && !strings.HasPrefix(l.text, "import") && !strings.HasPrefix(l.text, "from") {
+			if !comment.MatchString(l.text) && !imported.MatchString(l.text) {
 				literals(l.text, fresh)
 			}
 		}

@@ -18,12 +18,13 @@ type Events struct {
 	Usual string // the backend of tasks that ask for none
 	paint terminal.Paint
 	began map[string]time.Time    // of the tasks under way
+	made  map[string]time.Time    // when they passed: their commit may come much later
 	costs map[string]journal.Cost // of their agents
 }
 
 // NewEvents begins with a run.
 func NewEvents(paint terminal.Paint) *Events {
-	return &Events{paint: paint, began: map[string]time.Time{}, costs: map[string]journal.Cost{}}
+	return &Events{paint: paint, began: map[string]time.Time{}, made: map[string]time.Time{}, costs: map[string]journal.Cost{}}
 }
 
 // Line takes an event into account and is what it says to a person, "" if it is not worth a line.
@@ -50,6 +51,9 @@ func (p *Events) Line(e *journal.Event) string {
 		cost.Add(e.Detail)
 		p.costs[e.Task] = cost
 	case journal.AttemptFinished: // the end of a task has its own line
+		if e.Verdict == journal.Verified {
+			p.made[e.Task] = e.TS
+		}
 		if !slices.Contains([]journal.Verdict{journal.Verified, journal.Blocked, journal.Limited}, e.Verdict) {
 			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow(view.VerdictWord(e.Verdict)),
 				reason) + leftover(e, d)
@@ -212,11 +216,16 @@ func (p *Events) since(e *journal.Event) string {
 	if !ok {
 		return ""
 	}
-	s := " in " + terminal.Duration(e.TS.Sub(began))
+	end := e.TS
+	if made := p.made[e.Task]; made.After(began) {
+		end = made
+	}
+	s := " in " + terminal.Duration(end.Sub(began))
 	if cost := p.costs[e.Task]; cost.USD != nil {
 		s += ", " + cost.Dollars()
 	}
 	delete(p.began, e.Task)
+	delete(p.made, e.Task)
 	delete(p.costs, e.Task)
 	if e.Attempt > 1 {
 		s += fmt.Sprintf(" (attempt %d)", e.Attempt)
