@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,6 +42,9 @@ func (s *Slot) findModules() (err error) {
 	return nil
 }
 
+// lent tells the links apart that slots make at the same time.
+var lent atomic.Int64
+
 // lend makes a link to the objects of a repository, and one to its LFS objects, where git-lfs looks for them in
 // repositories that borrow.
 func lend(link, gitDir string) (err error) {
@@ -49,7 +53,7 @@ func lend(link, gitDir string) (err error) {
 		if to, lerr := os.Readlink(link); !exists(dir) || lerr == nil && to == dir {
 			continue
 		}
-		next := fmt.Sprintf("%s.%d", link, os.Getpid())
+		next := fmt.Sprintf("%s.%d.%d", link, os.Getpid(), lent.Add(1))
 		_ = os.Remove(next)
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(dir, next), os.Rename(next, link))
 	}
