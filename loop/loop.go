@@ -35,8 +35,7 @@ type Tools struct {
 	Looks   []attempt.Look  // further checks of work that passed the verify command
 	Refused func() []string // hosts the sandbox refused since the last call; nil: unknown
 
-	Accounts *quota.Accounts     // which accounts are out of quota; nil remembers nothing
-	Sleep    func(time.Duration) // replaces waiting, for clocks other than the machine's
+	Accounts *quota.Accounts // which accounts are out of quota; nil remembers nothing
 
 	Program  string            // this program and its version, for receipts
 	Withheld attempt.Withheld  // variables of the caller's that commands do not get
@@ -99,9 +98,9 @@ type Outcome struct {
 	Commits  int       // the branch's newest ones that have all of the loop's; 0: unknown
 	Merging  string    // what to type to have its commits here, or the work that is in no commit
 
-	Baseline *Baseline    // with BaselineFails
-	Checks   *ChecksError // with ChecksFail
-	Err      error        // with OwnError, if there is one
+	Baseline *Baseline // with BaselineFails
+	Checks   *EndError // with ChecksFail
+	Err      error     // with OwnError, if there is one
 }
 
 // OutcomeOf returns the outcome recorded in a loop_finished or loop_paused event.

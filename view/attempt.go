@@ -20,9 +20,7 @@ type Attempt struct {
 
 	Loop    string    `json:"loop"`
 	N       int       `json:"attempt"`
-	First   int       `json:"round,omitempty"`     // of several at the same time: the number of the first of them
-	Nth     int       `json:"candidate,omitempty"` // and its own number among them
-	Outcome string    `json:"verdict"`             // "running" and "interrupted" without one
+	Outcome string    `json:"verdict"` // "running" and "interrupted" without one
 	Reason  string    `json:"reason"`
 	Kept    *string   `json:"ref"` // null if the attempt left nothing to keep
 	Commit  *string   `json:"commit"`
@@ -54,7 +52,7 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 	if a.Iteration > 0 {
 		path = home.IterationLog(loop, a.Iteration, a.Number)
 	}
-	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: a.Outcome(),
+	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, Outcome: a.Outcome(),
 		Reason: a.Reason, At: a.Ended,
 		Log: store.Relative(root, path)}
 	out.Stand = verdictStand(out.Outcome)
@@ -98,8 +96,6 @@ func (a *Attempt) Doing() string {
 		return "verify runs"
 	case a.Phase == journal.PhaseLook:
 		return LookWords(a.Look)
-	case a.Phase == journal.PhaseIntegrating && !a.Over():
-		return "verified, waiting for the other candidates"
 	case a.Phase == journal.PhaseIntegrating:
 		return "its work is merged"
 	}
@@ -134,12 +130,9 @@ func (a *Attempt) Decided() string {
 	return string(a.Verdict)
 }
 
-// Which is its number: of how many, of which candidates.
+// Which is its number, and of how many.
 func (a *Attempt) Which() string {
-	switch {
-	case a.Nth > 0:
-		return "candidate " + strconv.Itoa(a.Nth) + ", attempt " + strconv.Itoa(a.Number)
-	case a.Task != "" && a.Of >= a.Number:
+	if a.Task != "" && a.Of >= a.Number {
 		return "attempt " + strconv.Itoa(a.Number) + " of " + strconv.Itoa(a.Of)
 	}
 	return "attempt " + strconv.Itoa(a.Number)

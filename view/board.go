@@ -227,7 +227,7 @@ func (t *Task) Said() string {
 func (t *Task) Ended() (last, failed *Attempt) {
 	for _, a := range t.Attempts {
 		if a.Over() {
-			if last = a; !a.Done() && a.Verdict != journal.Dropped {
+			if last = a; !a.Done() {
 				failed = a
 			}
 		}

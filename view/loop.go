@@ -123,7 +123,6 @@ type runningJSON struct {
 	Task      *store.TaskID `json:"task_id,omitempty"`
 	Iteration int           `json:"iteration,omitempty"`
 	Attempt   int           `json:"attempt"`
-	Candidate int           `json:"candidate,omitempty"` // its number among the attempts at the same time
 	Slot      int           `json:"slot,omitempty"`
 	Host      string        `json:"host,omitempty"`  // machine of a fleet that has it
 	Waits     string        `json:"waits,omitempty"` // what it waits for before a machine of a fleet takes it
@@ -351,7 +350,7 @@ func (l *Loop) attempts() {
 }
 
 func (l *Loop) running(a *Attempt) runningJSON {
-	r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host,
+	r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Slot: a.Slot, Host: a.Host,
 		Waits: a.Waits, Phase: a.Phase, Since: a.Since, StartedAt: a.Started, of: a}
 	if a.Task != "" {
 		r.Task = &store.TaskID{ID: a.Task}

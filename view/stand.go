@@ -77,8 +77,6 @@ func VerdictWord(v journal.Verdict) string {
 		return "timed out"
 	case journal.Cancelled:
 		return "was interrupted"
-	case journal.Dropped:
-		return "was dropped"
 	case journal.Limited:
 		return "ran out of quota"
 	case journal.Blocked, journal.Crashed, journal.Failed:

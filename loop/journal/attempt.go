@@ -15,7 +15,6 @@ type Attempt struct {
 	Of    int // number of the last one that the task may have, or iterations the loop may have
 	Title string
 	Wave  int
-	Round int // of a candidate: number of the first attempt of its round; else 0
 	Seat
 	Start
 	Progress
@@ -54,7 +53,6 @@ type Progress struct {
 	Phase  Phase
 	Look   string    // look that examines it, in PhaseLook
 	Since  time.Time // start of the phase
-	Passed time.Time // of a candidate: when its checks passed and it began to wait for the others
 	Agent  *Detail   // its agent's result; nil while the agent runs
 	Checks []*Detail // checks of its work, in order
 	Asked  []*Detail // agents that its looks consulted, in order
@@ -95,7 +93,6 @@ func (a *Seat) Place() string {
 //
 //	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, if it is verified
 //	verify --a look began--> look --the attempt ended--> integrating, if it is verified
-//	verify --verify passed--> integrating, of a candidate: it waits for the others
 //	any --the run ended, or another began--> open, until a run ends it
 type Phase string
 
@@ -109,14 +106,6 @@ const (
 
 // Over reports whether it has ended; its work may still wait to be integrated.
 func (a *Attempt) Over() bool { return a.Verdict != "" }
-
-// Candidate is the attempt's number within its round, from 1; 0 without a round.
-func (a *Attempt) Candidate() int {
-	if a.Round == 0 {
-		return 0
-	}
-	return a.Number - a.Round + 1
-}
 
 // Seconds is how long it took, according to its end.
 func (a *Attempt) Seconds() float64 {
@@ -179,7 +168,7 @@ func (s *State) begin(e *Event) {
 
 func (s *State) add(e *Event) *Attempt {
 	s.stop(s.running(e))
-	a := &Attempt{Key: e.Key(), Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Seat: Seat{Slot: e.Slot},
+	a := &Attempt{Key: e.Key(), Of: e.Of, Title: e.Title, Wave: e.Wave, Seat: Seat{Slot: e.Slot},
 		Start: Start{Started: e.TS}}
 	s.Attempts, s.Running = append(s.Attempts, a), append(s.Running, a)
 	return a

@@ -90,10 +90,9 @@ type Unit struct {
 	Task    string `json:"task,omitempty"`
 	Title   string `json:"title,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
-	Round   int    `json:"round,omitempty"` // of a candidate: number of the first attempt of its round
-	Slot    int    `json:"slot,omitempty"`  // slot an attempt runs in; 0 for a folder without git
-	Host    string `json:"host,omitempty"`  // other machine that has the attempt
-	Step    int    `json:"step,omitempty"`  // of what that machine reports about the attempt: its number, from 1
+	Slot    int    `json:"slot,omitempty"` // slot an attempt runs in; 0 for a folder without git
+	Host    string `json:"host,omitempty"` // other machine that has the attempt
+	Step    int    `json:"step,omitempty"` // of what that machine reports about the attempt: its number, from 1
 	// number of the last attempt that the task may have, or tasks of the wave
 	Of int `json:"of,omitempty"`
 	// of a prompt loop, from 1; in its first event: iterations before the journal began
@@ -126,7 +125,6 @@ const (
 	// the provider's quota is used up: not an attempt, and an iteration is repeated under its number
 	Limited   Verdict = "limited"
 	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
-	Dropped   Verdict = "dropped"   // another candidate was taken
 	Unchanged Verdict = "unchanged" // it changed nothing and says that it is done: a second agent looks
 
 	// Of iterations and gates.
@@ -138,7 +136,7 @@ const (
 
 // Counts reports whether an attempt with this verdict uses up one of its task's.
 func (v Verdict) Counts() bool {
-	return v != Limited && v != Cancelled && v != Dropped && v != Unchanged
+	return v != Limited && v != Cancelled && v != Unchanged
 }
 
 // Nobodys reports whether an attempt that ended like this is nobody's failure: it was cut short, its provider had a

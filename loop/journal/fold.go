@@ -71,7 +71,7 @@ func (s *State) Apply(e *Event) {
 	}
 	if e.Tree != "" {
 		s.Tree = e.Tree
-		if t.Open() && e.Round == 0 {
+		if t.Open() {
 			t.Tree = e.Tree
 		}
 	}
@@ -316,9 +316,7 @@ func (s *State) verifyFinished(e *Event) {
 	if d.Apart() {
 		s.Baseline = time.Time{}
 	} else if a := s.attemptOf(e); d != nil {
-		if a.checked(d); e.Round > 0 && d.Passed {
-			a.Phase, a.Since, a.Passed = PhaseIntegrating, e.TS, e.TS
-		}
+		a.checked(d)
 	}
 	if d == nil {
 		return

@@ -16,7 +16,7 @@ package journal
 //	loop_rewound                                     any                  idle
 //	warning: its commit was taken away               any                  idle
 //
-// Where an attempt at it is meanwhile, see package loop's unit.
+// Where an attempt at it is meanwhile, see Phase.
 type Stand string
 
 // The stands of tasks, as the task file calls them, but for a task whose run ended in the middle.

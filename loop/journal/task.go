@@ -42,12 +42,10 @@ type Tries struct {
 // Ground is what a task that has begun stands on, until it is done or blocked.
 type Ground struct {
 	Base    string    // tree before its first attempt
-	Tree    string    // tree after its last attempt, or after the best of several candidates; or the base
+	Tree    string    // tree after its last attempt, or the base
 	Started time.Time // its beginning
 
-	bar     []*Known // what was known about the checks then
-	counted int      // the round of candidates last counted as an attempt
-	cut     int      // the round last interrupted
+	bar []*Known // what was known about the checks then
 }
 
 // Gain is what others have of a task's verified work.
@@ -178,33 +176,29 @@ func (s *State) ForgetWave(wave int) {
 	}
 }
 
-// finishAttempt applies the end of an attempt. Several simultaneous attempts at one task, its candidates, are a round:
-// it counts as one attempt at the task, and the next one starts from the candidate that came furthest. Toward the
-// limit of all attempts each counts.
+// finishAttempt applies the end of an attempt.
 func (s *State) finishAttempt(t *Task, e *Event) {
 	t.Ref = cmp.Or(e.Ref, t.Ref)
-	d, alone := e.Detail, e.Round == 0
-	switch {
-	case e.Verdict == Dropped, e.Verdict == Unchanged:
+	d := e.Detail
+	switch e.Verdict {
+	case Unchanged:
 		return
-	case e.Verdict != Cancelled:
-		t.Interruptions = 0
-	case alone || t.cut != e.Round:
-		t.cut = e.Round
+	case Cancelled:
 		t.Interruptions++
+	default:
+		t.Interruptions = 0
 	}
 	nobodys := e.Verdict.Nobodys(d)
 	if nobodys && (!e.Verdict.Counts() || d.End != EndRefused) { // it may have cost something all the same
 		if !e.Verdict.Counts() {
 			s.Iteration--
 		}
-		if alone && d != nil && d.Changed > 0 {
+		if d != nil && d.Changed > 0 {
 			t.CutShort = s.failure(e)
 		}
 		return
 	}
-	if !nobodys && (alone || t.counted != e.Round) {
-		t.counted = e.Round
+	if !nobodys {
 		t.Counted++
 	}
 	t.CutShort = Failure{}
@@ -218,14 +212,7 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 		return
 	}
 	t.OtherEnds = t.OtherEnds || e.Verdict != Crashed
-	was, now := t.Failure, s.failure(e)
-	if by := was.rank() - now.rank(); !alone && was.Round == e.Round &&
-		(by > 0 || by == 0 && was.Attempt < now.Attempt) {
-		return
-	}
-	if t.Failure = now; !alone {
-		t.Tree = cmp.Or(e.Tree, t.Tree)
-	}
+	t.Failure = s.failure(e)
 }
 
 // integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the
@@ -263,7 +250,6 @@ func (s *State) takeIn(t *Task, e *Event) {
 // Failure is an attempt that was not verified, or that could not be integrated. Without a verdict it is none.
 type Failure struct {
 	Attempt          int
-	Round            int // of candidates; else 0
 	Verdict          Verdict
 	Unfit            bool // verified, but not integrated
 	Reason, DiffStat string
@@ -272,19 +258,8 @@ type Failure struct {
 	Clash            []string  // paths at which it conflicts with what others did; then it counts for nothing
 }
 
-// rank says how far it came.
-func (f *Failure) rank() int {
-	switch d := f.Result; {
-	case d != nil && d.Objector() != "": // it was verified
-		return 5
-	case f.Verdict == Failed && d != nil && d.Changed > 0 && d.Output != "": // there was something to verify
-		return 4
-	}
-	return slices.Index([]Verdict{TimedOut, Blocked, Failed}, f.Verdict)
-}
-
 func (s *State) failure(e *Event) Failure {
-	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message,
+	f := Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message,
 		Result: e.Detail}
 	if a := s.Attempt(e.Key()); a != nil {
 		for _, c := range a.Checks {

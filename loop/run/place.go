@@ -46,7 +46,7 @@ type place struct {
 // seats are the slot and what works in it.
 type seats struct {
 	slot   *workspace.Slot // nil: a folder
-	ws     loop.Workspace
+	ws     preparable
 	runner *attempt.Runner
 	end    func() error
 }
@@ -332,4 +332,10 @@ func (p *place) elsewhere(ctx context.Context) string {
 		return ""
 	}
 	return shortRef(p.branch)
+}
+
+// preparable is where attempts run; see package workspace.
+type preparable interface {
+	attempt.Workspace
+	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
 }

@@ -253,7 +253,7 @@ func last(ctx context.Context, p *place, with *aids, list []attempt.Command) (v 
 		case res.Cancelled:
 			return prompt.Cancelled, nil, nil
 		case !res.Passed:
-			fails := &loop.ChecksError{When: verify.AtEnd, Result: res}
+			fails := &loop.EndError{Result: res}
 			return prompt.Failed, &loop.Outcome{Ending: journal.ChecksFail, Message: fails.Error(), Checks: fails}, nil
 		}
 	}

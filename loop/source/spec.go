@@ -132,7 +132,7 @@ func NextSpec(home store.Home, id string, list gitops.Named, task string, attemp
 		e := &events[i]
 		if e.Type == journal.AttemptStarted && e.Task == task && e.Attempt == attempt {
 			r := NextAttempt(b, task)
-			r.Attempt, r.Of, r.Before = cmp.Or(e.Round, e.Attempt), e.Of, e.TS
+			r.Attempt, r.Of, r.Before = e.Attempt, e.Of, e.TS
 			return r, nil
 		}
 		b.Apply(e)
@@ -155,7 +155,7 @@ func NextAttempt(h *journal.State, task string) SpecRequest {
 	t := h.Task(task)
 	r := SpecRequest{Task: task, Attempt: t.Attempts + 1, Counted: t.Counted,
 		Delivered: func(id string) string { return h.Task(id).Delivered }}
-	if a := h.RunningOf(journal.Key{Task: task, Number: t.Attempts}); a != nil && a.Round == 0 && !a.Over() &&
+	if a := h.RunningOf(journal.Key{Task: task, Number: t.Attempts}); a != nil && !a.Over() &&
 		a.Phase != journal.PhaseOpen {
 		r.Counted++
 	}

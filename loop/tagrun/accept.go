@@ -126,8 +126,8 @@ func (m *made) take(ctx context.Context, g *ground, now *standing) (unfit string
 		return "", nil, gitErr(what, err)
 	}
 	if len(met) > 0 {
-		fate := trunk.Fate{Unit: m.task.ID, Conflicts: met}
-		return fate.Reason(), fate.Paths(), nil
+		clash := trunk.Clash{Conflicts: met}
+		return clash.Reason(), clash.Paths(), nil
 	}
 	w := &m.res.Work
 	w.Before, w.Seen, w.After = m.base, tree, tree

@@ -306,24 +306,24 @@ func changedInMerge(ctx context.Context, g *ground, m *made, tree gitops.Tree) (
 // clashed is the end of a check whose commit does not merge: nobody's failure.
 func clashed(ctx context.Context, g *ground, now *standing, e scheduler.CheckEnded, m *made,
 	met []gitops.Conflict) (result, error) {
-	fate := trunk.Fate{Unit: m.task.ID, Conflicts: met, After: now.chain.Since(m.from)}
+	clash := trunk.Clash{Conflicts: met, After: now.chain.Since(m.from)}
 	res := m.res
-	res.Verdict, res.Reason = verify.Failed, fate.Reason()
-	if err := rekeep(ctx, g, m, &res, &fate); err != nil {
+	res.Verdict, res.Reason = verify.Failed, clash.Reason()
+	if err := rekeep(ctx, g, m, &res, &clash); err != nil {
 		return result{}, err
 	}
-	e.Result, e.Paths = scheduler.Clashed, fate.Paths()
+	e.Result, e.Paths = scheduler.Clashed, clash.Paths()
 	end := finished(g, m, &m.res)
 	end.Verdict, end.Reason = journal.Verified, ""
 	line := &journal.Event{Type: journal.Integrated, Unit: m.unit, Tree: string(now.chain.Tree), Commit: now.chain.Tip,
-		Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.Paths(),
-		Detail: &journal.Detail{Checked: journal.Checked{Output: loop.Tail(fate.Detail(), loop.MaxWords)}}}
-	return result{event: e, lines: []*journal.Event{end, line}, res: &res, why: fate.Reason()}, nil
+		Verdict: journal.Failed, Reason: clash.Reason(), Paths: clash.Paths(),
+		Detail: &journal.Detail{Checked: journal.Checked{Output: loop.Tail(clash.Detail(), loop.MaxWords)}}}
+	return result{event: e, lines: []*journal.Event{end, line}, res: &res, why: clash.Reason()}, nil
 }
 
 // rekeep says in the commit that keeps an attempt what its check came to, so that the next clone knows; the work stays
-// as it is. fate is why it does not merge; else nil.
-func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, fate *trunk.Fate) error {
+// as it is. clash says where it does not merge; else nil.
+func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash *trunk.Clash) error {
 	was, err := g.repo.ReadCommit(m.commit)
 	if err != nil {
 		return gitErr("read the work on task "+m.task.ID, err)
@@ -331,9 +331,9 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, fate *
 	k := source.Kept{Loop: g.id, Task: m.task.ID, Attempt: m.unit.Attempt, Verdict: string(res.Verdict),
 		Reason: res.Reason, Same: m.res.Work.After == m.base && m.res.Work.Commits == ""}
 	switch {
-	case fate != nil:
+	case clash != nil:
 		k.Verdict = source.Made
-		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
+		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+clash.Reason(), clash.Detail()
 	case res.Grade == verify.Accepted:
 		k.Verdict = string(verify.Accepted)
 	case res.Verdict != verify.Verified:

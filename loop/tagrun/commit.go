@@ -74,7 +74,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	}
 	if len(met) > 0 {
 		e.Result = scheduler.Failed
-		return result{event: e, why: conflicts(&trunk.Fate{Conflicts: met})}, nil
+		return result{event: e, why: conflicts(&trunk.Clash{Conflicts: met})}, nil
 	}
 	if e.Result, err = checkOnto(ctx, g, &next, a.Tip, onto, files, checks, at, v); err != nil ||
 		e.Result != scheduler.Passed {
@@ -100,7 +100,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	}
 	under, met, err := c.Under(gctx, onto, tree)
 	if err == nil && len(met) > 0 {
-		err = &gitops.RefusedError{Reason: conflicts(&trunk.Fate{Conflicts: met})}
+		err = &gitops.RefusedError{Reason: conflicts(&trunk.Clash{Conflicts: met})}
 	}
 	if err == nil {
 		err = g.repo.SetRef(gctx, g.last(), tip, "descartes: made")

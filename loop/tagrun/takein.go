@@ -28,9 +28,9 @@ func takeIn(ctx context.Context, g *ground, now standing, a scheduler.TakeIn, fi
 		return r, gitErr("take in what was committed meanwhile", err)
 	}
 	if len(m.Met) > 0 {
-		fate := trunk.Fate{Conflicts: m.Met}
+		clash := trunk.Clash{Conflicts: m.Met}
 		e.Result = scheduler.Clashed
-		return result{event: e, why: conflicts(&fate)}, nil
+		return result{event: e, why: conflicts(&clash)}, nil
 	}
 	if m.Tree != m.Base {
 		x := exam{at: at, base: m.Base, tree: m.Tree, head: headOf(&now), when: verify.AtMerge,
@@ -86,7 +86,7 @@ func (s *standing) isOther(ctx context.Context, g *ground, commit string) (bool,
 }
 
 // conflicts says where the branch's commits and the verified work do not merge.
-func conflicts(f *trunk.Fate) string {
+func conflicts(f *trunk.Clash) string {
 	return "somebody committed meanwhile, and the verified work conflicts with that: " +
 		strings.TrimSpace(f.Reason())
 }

@@ -176,10 +176,7 @@ func (p *Events) started(e *journal.Event, d *journal.Detail) string {
 	if d.Backend != "" && p.Usual != "" && d.Backend != p.Usual {
 		with = " with " + terminal.Clean(d.Backend)
 	}
-	switch {
-	case e.Round > 0:
-		return fmt.Sprintf("candidate %d started%s (attempt %d)", e.Attempt-e.Round+1, with, e.Attempt)
-	case e.Attempt > 1:
+	if e.Attempt > 1 {
 		return fmt.Sprintf("attempt %d started%s", e.Attempt, with)
 	}
 	return "started" + with

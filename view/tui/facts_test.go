@@ -39,7 +39,7 @@ const (
 )
 
 // fixture is a live run with a task of each kind: done, blocked after three attempts, held, accepted, with a question,
-// without quota, in conflict with another, and with two candidates.
+// without quota, in conflict with another, and at its second attempt.
 func fixture(t *testing.T) (root string, saved store.Saved) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "shelf")
@@ -70,44 +70,43 @@ func fixture(t *testing.T) (root string, saved store.Saved) {
 			t.Fatal(err)
 		}
 	}
-	unit := func(task string, n, round int) journal.Unit {
+	unit := func(task string, n int) journal.Unit {
 		return journal.Unit{Task: task, Title: map[string]string{"2": "Import", "5": "Search"}[task], Wave: 1,
-			Attempt: n, Of: 3, Slot: 1, Round: round}
+			Attempt: n, Of: 3, Slot: 1}
 	}
-	try := func(task string, n, round int, v journal.Verdict, reason string, d journal.Detail) {
+	try := func(task string, n int, v journal.Verdict, reason string, d journal.Detail) {
 		t.Helper()
 		if n == 1 {
-			add(journal.Event{Type: journal.TaskStarted, Unit: unit(task, 0, 0)})
+			add(journal.Event{Type: journal.TaskStarted, Unit: unit(task, 0)})
 		}
-		add(journal.Event{Type: journal.AttemptStarted, Unit: unit(task, n, round), Tree: "t0"})
+		add(journal.Event{Type: journal.AttemptStarted, Unit: unit(task, n), Tree: "t0"})
 		if v != "" {
-			add(journal.Event{Type: journal.AttemptFinished, Unit: unit(task, n, round), Verdict: v, Reason: reason,
+			add(journal.Event{Type: journal.AttemptFinished, Unit: unit(task, n), Verdict: v, Reason: reason,
 				Tree: "t1", Detail: &d})
 		}
 	}
 	add(journal.Event{Type: journal.LoopStarted})
-	try("1", 1, 0, journal.Verified, "", journal.Detail{})
-	add(journal.Event{Type: journal.TaskDone, Unit: unit("1", 1, 0)})
+	try("1", 1, journal.Verified, "", journal.Detail{})
+	add(journal.Event{Type: journal.TaskDone, Unit: unit("1", 1)})
 	for n := 1; n <= 3; n++ {
-		try("2", n, 0, journal.Failed, failing, journal.Detail{Checked: journal.Checked{Output: failing}})
+		try("2", n, journal.Failed, failing, journal.Detail{Checked: journal.Checked{Output: failing}})
 	}
-	add(journal.Event{Type: journal.TaskBlocked, Unit: unit("2", 3, 0), Verdict: journal.Failed, Reason: failing})
+	add(journal.Event{Type: journal.TaskBlocked, Unit: unit("2", 3), Verdict: journal.Failed, Reason: failing})
 	accepted := journal.Detail{Grade: journal.Accepted}
-	try("4", 1, 0, journal.Verified, "accepted by a person", accepted)
-	add(journal.Event{Type: journal.TaskDone, Unit: unit("4", 1, 0), Reason: "accepted by a person",
+	try("4", 1, journal.Verified, "accepted by a person", accepted)
+	add(journal.Event{Type: journal.TaskDone, Unit: unit("4", 1), Reason: "accepted by a person",
 		Detail: &accepted})
-	try("5", 1, 0, journal.Blocked, "it asks: "+question, journal.Detail{})
-	add(journal.Event{Type: journal.TaskBlocked, Unit: unit("5", 1, 0), Verdict: journal.Blocked,
+	try("5", 1, journal.Blocked, "it asks: "+question, journal.Detail{})
+	add(journal.Event{Type: journal.TaskBlocked, Unit: unit("5", 1), Verdict: journal.Blocked,
 		Reason: "it asks: " + question, Detail: &journal.Detail{Speech: journal.Speech{Question: question}}})
-	try("7", 1, 0, journal.Verified, "", journal.Detail{})
-	add(journal.Event{Type: journal.Integrated, Unit: unit("7", 1, 0), Verdict: journal.Failed,
+	try("7", 1, journal.Verified, "", journal.Detail{})
+	add(journal.Event{Type: journal.Integrated, Unit: unit("7", 1), Verdict: journal.Failed,
 		Reason: "merge conflict with task 1: f.go", Paths: []string{"f.go"}})
-	try("7", 2, 0, "", "", journal.Detail{})
-	try("8", 1, 1, "", "", journal.Detail{})
-	add(journal.Event{Type: journal.AttemptStarted, Unit: unit("8", 2, 1)})
+	try("7", 2, "", "", journal.Detail{})
+	try("8", 1, "", "", journal.Detail{})
 	until := time.Now().Add(2 * time.Hour)
-	try("6", 1, 0, journal.Limited, quota, journal.Detail{})
-	add(journal.Event{Type: journal.LimitWaiting, Unit: unit("6", 1, 0), Reason: quota,
+	try("6", 1, journal.Limited, quota, journal.Detail{})
+	add(journal.Event{Type: journal.LimitWaiting, Unit: unit("6", 1), Reason: quota,
 		Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: &until}}})
 	lock := flock.New(home.Default() + ".lock")
 	if err := lock.Lock(); err != nil {
@@ -162,19 +161,19 @@ func TestSameFacts(t *testing.T) {
 	for name, want := range map[string][]string{
 		"json": {`"done":2,"blocked":1,`, `"questions":1}`, `"held":1,`, question, failing, `"state":"running"`, quota,
 			`"grade":"accepted"`},
-		"status": {"Tasks: 1 question, 1 blocked, 3 running, 2/8 done, 1 held", "asks: 5 Search", question, failing,
+		"status": {"Tasks: 1 question, 1 blocked, 2 running, 2/8 done, 1 held", "asks: 5 Search", question, failing,
 			quota, "Accepted: 4"},
 		"waves": {": 2 done, .*1 question, 1 blocked, 1 held", `5 +asks +Search`, `4 +done +Slugs  \(accepted\)`},
 		"list":  {`running +2/8 `},
-		"html": {`<dt>Questions</dt><dd>1`, `<dt>Blocked</dt><dd>1`, `<dt>Running</dt><dd>3`, "2 of 8", question,
+		"html": {`<dt>Questions</dt><dd>1`, `<dt>Blocked</dt><dd>1`, `<dt>Running</dt><dd>2`, "2 of 8", question,
 			failing, quota, "done: accepted", "merge conflict with task 1: f.go"},
 		"why": {"after 3 attempts", failing, question, "was accepted by a person", quota,
-			`merge conflict with\s+task 1: f.go`, "candidate 1, attempt 1", "candidate 2, attempt 2"},
+			`merge conflict with\s+task 1: f.go`, "attempt 2 of 3"},
 		"markdown": {"# shelf: 2 of 8 tasks done", `\| done \(accepted\) \|`, "blocked: " + failing,
 			"blocked: it asks: " + question},
 		"junit":     {`failures="2"`, failing, question, ">accepted<"},
-		"live view": {"1 question", "1 blocked", "3 running", "2/8 done", "1 held", question},
-		"page": {`<dt>Questions</dt><dd>1`, `<dt>Blocked</dt><dd>1`, `<dt>Running</dt><dd>3`, "2 of 8", question,
+		"live view": {"1 question", "1 blocked", "2 running", "2/8 done", "1 held", question},
+		"page": {`<dt>Questions</dt><dd>1`, `<dt>Blocked</dt><dd>1`, `<dt>Running</dt><dd>2`, "2 of 8", question,
 			failing, quota, "done: accepted"},
 		"notice": {`"tasks_done":2,"tasks_blocked":1`, question, failing, quota},
 	} {

@@ -19,8 +19,6 @@ import (
 	"descartes/verify/results"
 )
 
-// A run's checks apart from those of attempts: before the first, and after the last.
-
 // Baseline is the result of a check on a tree that no agent has touched.
 type Baseline struct {
 	Check    verify.Check
@@ -187,7 +185,7 @@ func (b *Baseline) Reason() string {
 func (b *Baseline) Hint() string {
 	switch {
 	case len(b.Beside) > 0:
-		return b.Keep + " in descartes.yaml, if a fresh clone would get them too; pool.setup can make them; final_check: off starts without this check"
+		return b.Keep + " in descartes.yaml, if a fresh clone would get them too; pool.setup can make them"
 	case len(b.Withheld) > 0:
 		if len(b.Withheld) > 3 {
 			return "pass on the one it needs with --env-pass NAME, or with env_pass in descartes.yaml"
@@ -256,23 +254,12 @@ func Bar(c *Config, h *journal.State, task string, check *verify.Check, mask fun
 	return b
 }
 
-// ChecksError says that a check fails on the verified work as a whole.
-type ChecksError struct {
-	When   verify.When
-	Wave   int // the wave that cannot be committed because of it
-	Result verify.Result
-	Beside string // why it fails in a check slot and passes elsewhere, or ""
-}
+// EndError says that a check at the end of a run fails.
+type EndError struct{ Result verify.Result }
 
-func (e *ChecksError) Error() string {
-	if e.When == verify.AtEnd {
-		return fmt.Sprintf("check %s fails at the end (%s): done tasks stay done and committed; fix it, commit, and resume the run to run the check again", e.Result.Name, e.Result.Reason())
-	}
-	if e.Beside != "" {
-		return fmt.Sprintf("what wave %d would commit does not pass by itself (%s): %s; then resume the run", e.Wave,
-			e.Result.Reason(), e.Beside)
-	}
-	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the run", e.Result.Name, e.Result.Reason(), e.Wave)
+func (e *EndError) Error() string {
+	return fmt.Sprintf("check %s fails at the end (%s): done tasks stay done and committed; fix it, commit, and resume the run to run the check again",
+		e.Result.Name, e.Result.Reason())
 }
 
 // Before is what earlier runs recorded about their checks.

@@ -9,8 +9,6 @@ import (
 	"descartes/loop/journal"
 )
 
-// What a killed run left behind, and what becomes of it.
-
 // AgentEnd fills an event with how an agent's run ended, and up to words bytes of its last message.
 func AgentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal.Event {
 	e.Type, e.Reason, e.Detail = journal.AgentFinished, r.Reason, agentDetail(r, with, words)
