@@ -103,7 +103,7 @@ func arrows() map[string][]string {
 			"loop/receipt", "loop/store", "scheduler", "specbuild", "tasks", "tasks/plan", "verify", "verify/judge"},
 		// the commits of what was merged, and the branch that gets them; it knows no run
 		"loop/trunk": {"config", "gitops", "internal/atomicfile", "internal/oneline", "internal/safename", "loop/journal",
-			"loop/receipt", "loop/source", "loop/store", "loop/workspace", "tasks", "verify"},
+			"loop/receipt", "loop/source", "loop/store", "loop/workspace", "tasks"},
 		"loop": {"loop/source", "loop/store", "agent/quota", "verify/results", "loop/gate",
 			"loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "config",
 			"agent", "verify", "gitops", "tasks", "internal/atomicfile",
