@@ -54,7 +54,7 @@ type Lab struct {
 func New(o Options) *Lab {
 	l := newLab(o)
 	o.Files, o.Log = o.Files+"-held", filepath.Join(o.Files+"-held", filepath.Base(o.Log))
-	o.Shown = o.Log
+	o.Shown, o.Clone = o.Log, false
 	l.held = newLab(o)
 	return l
 }

@@ -329,7 +329,7 @@ func (r *Run) openSlot(slot *workspace.Slot) (s seats, err error) {
 // newLab is where looks run commands on trees. It takes a slot when it is first needed.
 func (r *Run) newLab(o workspace.PoolOptions) *lab.Lab {
 	log := r.home.NamedLog(r.place.id, "setup-lab")
-	return lab.New(lab.Options{Pool: o, Files: filepath.Join(r.home.Private(r.place.id), "lab"), Log: log,
+	return lab.New(lab.Options{Pool: o, Clone: true, Files: filepath.Join(r.home.Private(r.place.id), "lab"), Log: log,
 		Shown: book.Relative(r.root, log), Redact: r.tools.Redact, Setup: seconds(r.job.Config.Pool.SetupTimeout), Warn: r.note,
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := r.tools.Slot(s, dir)

@@ -234,7 +234,7 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 	below := "."
 	if c.NeedsLab() {
 		log := g.home.NamedLog(g.id, "setup-lab")
-		bench = lab.New(lab.Options{Pool: o, Files: filepath.Join(g.home.Private(g.id), "lab"), Log: log,
+		bench = lab.New(lab.Options{Pool: o, Clone: true, Files: filepath.Join(g.home.Private(g.id), "lab"), Log: log,
 			Shown: r.book.Relative(log), Redact: g.tools.Redact, Setup: seconds(c.Pool.SetupTimeout), Warn: say,
 			Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 				_, v, end, err := g.tools.Slot(s, dir)
