@@ -41,6 +41,9 @@ func (c *Config) reviewText(tag bool) string {
 	if n := len(c.Review.Team); n > 0 {
 		text += ", " + terminal.Count(n, "reviewer")
 	}
+	if c.Paranoid() {
+		text += ", of another backend than the work"
+	}
 	return text
 }
 
@@ -65,8 +68,11 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if c.Baseline == "known" {
 		add("baseline", "known failures may stay, new ones fail the attempt")
 	}
-	if tag && c.Require == "verified" {
+	if tag && c.Verified() {
 		add("require", "a task turns a test from red to green, or adds one")
+	}
+	if tag && c.Careful() {
+		add("care", "a person says whether a task is done for which nothing had to be done")
 	}
 	if len(c.Guard) > 0 || len(c.Protect) > 0 {
 		add("guard", "%s", guardText(c))

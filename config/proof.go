@@ -13,6 +13,7 @@ import (
 type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
 	Review  ReviewConfig  `json:"review,omitzero"`
+	Care    string        `json:"care,omitempty" words:"normal|careful|paranoid" open:"normal" in:"mode resume" trust:"no" help:"careful: held-out checks or a review have to be set, an attempt has to turn a test from red to green or add one, its tests have to fail without the rest of its work, and a person says whether a task is done for which nothing had to be done; paranoid: and the review is by another backend than the work (default: normal)"`
 	Prove   string        `json:"prove,omitempty" words:"off|red-without" open:"off" in:"mode resume" trust:"no" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
 
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
@@ -55,7 +56,16 @@ func (c *Config) NeedsGit() bool { return c.Holdout.Run != "" || c.proves() || c
 
 const redWithout = "red-without"
 
-func (c *ProofConfig) proves() bool { return c.Prove == redWithout }
+func (c *ProofConfig) proves() bool { return c.Prove == redWithout || c.Prove == "" && c.Careful() }
+
+// Careful reports whether work has to be shown by more than checks that it may have written itself.
+func (c *ProofConfig) Careful() bool { return c.Care == "careful" || c.Paranoid() }
+
+// Paranoid reports whether another backend than that of the work reviews it.
+func (c *ProofConfig) Paranoid() bool { return c.Care == "paranoid" }
+
+// Verified reports whether an attempt has to turn a test from red to green or to add one.
+func (c *Config) Verified() bool { return c.Require == "verified" || c.Require == "" && c.Careful() }
 
 // ProveOf reports whether the tests of an attempt at a task must fail without the rest of its work; nil stands for an
 // iteration.

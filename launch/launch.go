@@ -156,6 +156,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		r.hear(ctx)
 		r.found = append(r.found, loop.CheckLab(ctx, r.Root, r.Config, r.Repo)...)
 	}
+	r.found = append(r.found, loop.CheckCare(r.Config)...)
 	if r.Kind == store.KindTag {
 		r.found = append(r.found, loop.CheckReview(r.Config)...)
 		r.Warnings = append(r.listWarnings(), r.Warnings...)

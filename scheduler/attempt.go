@@ -10,7 +10,7 @@ func (r *Run) attemptStarted(e AttemptStarted) {
 		r.move(t, Running, e.Lane)
 		t.Number++
 		t.Accepted, t.Reviewed, t.On = false, false, Basis{}
-		t.From = len(r.Trunk.Entries)
+		t.From, t.By = len(r.Trunk.Entries), e.Account
 	}
 	if e.Purpose == Work {
 		r.Attempts++

@@ -217,11 +217,19 @@ func (r *Run) attempts(s *survey) (todo []Action) {
 func (r *Run) turnOf(t *Task) (p Purpose, accounts []string) {
 	switch {
 	case t.Stage == Reviewing:
-		return Review, t.Review
+		return Review, r.reviewersOf(t)
 	case t.Look:
 		return SecondLook, t.Accounts
 	}
 	return Work, t.Accounts
+}
+
+// reviewersOf are the accounts whose agents may review what a task has made.
+func (r *Run) reviewersOf(t *Task) []string {
+	if !r.Settings.OtherReviewer {
+		return t.Review
+	}
+	return slices.DeleteFunc(slices.Clone(t.Review), func(a string) bool { return a == t.By })
 }
 
 // suits reports whether a lane has what a task needs; a review needs nothing.

@@ -7,18 +7,19 @@ import (
 
 // Settings are how a run goes; they hold until it ends.
 type Settings struct {
-	Barrier      bool   // a wave ends before the next one starts
-	Step         bool   // one wave
-	Only         string // of step --task: no other task starts, but those that the run adds
-	PerTask      bool   // commit: task
-	Careful      bool   // care: careful: a person says whether a task is done for which nothing had to be done
-	RespectScope bool
-	WaveChecks   []string // checks with when: wave, by name
-	EndChecks    []string // checks with when: end
-	ChecksAtOnce int      // how many commits are checked at a time, each on what those before it would be; 0 is 1
-	Breaker      int      // tasks in a row; 0: off
-	Baseline     string   // require, warn, known; "" or off
-	Accounts     []string // of tasks that the run adds
+	Barrier       bool   // a wave ends before the next one starts
+	Step          bool   // one wave
+	Only          string // of step --task: no other task starts, but those that the run adds
+	PerTask       bool   // commit: task
+	Careful       bool   // care: careful: a person says whether a task is done for which nothing had to be done
+	OtherReviewer bool   // care: paranoid: whose account made the work does not review it
+	RespectScope  bool
+	WaveChecks    []string // checks with when: wave, by name
+	EndChecks     []string // checks with when: end
+	ChecksAtOnce  int      // how many commits are checked at a time, each on what those before it would be; 0 is 1
+	Breaker       int      // tasks in a row; 0: off
+	Baseline      string   // require, warn, known; "" or off
+	Accounts      []string // of tasks that the run adds
 }
 
 // interruptions of one task in a row after which a person has to look.

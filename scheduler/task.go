@@ -101,6 +101,7 @@ type Facts struct {
 	Again     bool    // it was started, and its turn is kept
 	Look      bool    // its agent found nothing to do: a second one looks
 	Kept      bool    // a commit of its stands under its ref
+	By        string  // account of the agent that worked on it last
 	Reviewed  bool    // what is made was approved
 	From      int     // how many entries the trunk had that its last agent started from
 	On        Basis   // what its commit was checked on, last

@@ -65,7 +65,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		tr.start.List = readList(input)
 		tr.start.Settings = Settings{Barrier: a.Has("barrier"), Step: a.Has("step"), PerTask: a.Has("per-task"),
 			WaveChecks: a.List("wave-checks"), EndChecks: a.List("end-checks"), Only: a.Value("only"),
-			Breaker: a.Number("breaker", 3), Baseline: a.Value("baseline"), Careful: a.Has("careful"),
+			Breaker: a.Number("breaker", 3), Baseline: a.Value("baseline"), Careful: a.Has("careful"), OtherReviewer: a.Has("other-reviewer"),
 			ChecksAtOnce: a.Number("checks-at-once", 0), RespectScope: a.Has("respect-scope"), Accounts: []string{"main"}}
 		tr.start.Limits = Limits{Attempts: a.Number("attempts", 3), Total: a.Number("total", 100),
 			TaskUSD: float64(a.Number("task-usd", 0))}

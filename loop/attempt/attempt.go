@@ -73,6 +73,7 @@ type Input struct {
 	Guard   *Guard      // what it must not do to its checks; nil: anything
 	Holdout *Holdout    // checks that no agent sees; nil: none
 	Prove   bool        // the tests it adds must fail without the rest of its work
+	Careful bool        // and something has to be red without its work, also where it adds no test
 	Review  *Review     // what to ask a second agent; nil: nothing
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	First   gitops.Tree // before the run's first attempt; "" where later work may take back earlier work

@@ -27,7 +27,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave,
 			Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{
 			Before: &results.Set{Passed: []string{"t"}, More: 1}, Ran: true, Failed: true, Known: true, Fewer: true, Judged: true},
-			Criterion: true}}, All: true, Again: true, Better: true, Base: "b", First: "f",
+			Criterion: true}}, All: true, Again: true, Better: true, Careful: true, Base: "b", First: "f",
 		Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
 			Opinion: specbuild.Opinion{Tag: "x", Tasks: []specbuild.Reviewed{
 				{Name: "Task 1", Criteria: []specbuild.Criterion{{Text: "c", Shared: true}}}}, Wave: 1, Ask: "a",

@@ -43,18 +43,19 @@ func (r *Result) Failed() *verify.Result {
 // grade is how much a pass of the checks proves: "" if a test went from red to green or was added, or if that is
 // unknown.
 func (r *Result) grade() verify.Grade {
-	told := false
-	for i := range r.Checks {
-		better, known := r.Checks[i].Result.Better()
-		if better {
-			return ""
-		}
-		told = told || known
-	}
-	if told {
+	if better, known := r.better(); known && !better {
 		return verify.RegressionOnly
 	}
 	return ""
+}
+
+// better reports whether a test went from red to green or was added, and whether anything is known of that.
+func (r *Result) better() (better, known bool) {
+	for i := range r.Checks {
+		b, k := r.Checks[i].Result.Better()
+		better, known = better || b, known || k
+	}
+	return better, known
 }
 
 // Remarks say what the work's tests came to, and what is odd about the checks that passed, or "".

@@ -44,6 +44,27 @@ func failsMore(before, now *verify.Result) bool {
 	return before.Tests != nil && now.Tests != nil && len(results.Compare(before.Tests, now.Tests).Broken) > 0
 }
 
+// redBefore wants a check that fails without the work, which brings no tests and whose tests have no names.
+func redBefore(ctx context.Context, s *Subject) (*Objection, error) {
+	for _, c := range s.Input.Checks {
+		if c.Criterion {
+			continue
+		}
+		before := s.like(s.base(), c.Check, "before")
+		before.Known = true
+		res, _, err := s.inLab(ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		if !res.Passed {
+			s.Show(c.Title() + " fails without its work")
+			return nil, nil
+		}
+	}
+	return &Objection{Reason: "nothing shows what it did: all checks pass without its work, and it adds no test",
+		Detail: "Write tests that fail without what the task asks for, and pass with it."}, nil
+}
+
 // prove runs the checks with the work's tests on everything else as it was before: a test must fail there that passes
 // without those tests. A build error counts as a failure.
 func prove(ctx context.Context, s *Subject) (*Objection, error) {
@@ -54,6 +75,9 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 	tests, all, err := s.tests(ctx, tree)
 	if err != nil {
 		return nil, err
+	}
+	if _, known := s.Result.better(); len(tests) == 0 && s.Input.Careful && !known {
+		return redBefore(ctx, s)
 	}
 	if len(tests) == 0 {
 		s.Show("it adds and changes no tests: there is nothing to prove")

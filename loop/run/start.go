@@ -227,7 +227,7 @@ func settingsOf(job *loop.PromptJob, where prompt.Place) prompt.Settings {
 		s.Baseline = slices.ContainsFunc(list, func(one verify.Check) bool { return !atEnd(one) })
 	}
 	if c.Reviews() {
-		s.Reviewers = backends(c.Reviewers())
+		s.Reviewers, s.OtherReviewer = backends(c.Reviewers()), c.Paranoid()
 	}
 	return s
 }

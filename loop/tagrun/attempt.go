@@ -162,10 +162,11 @@ func (r *Run) input(m *made, with config.Choice) attempt.Input {
 			Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)},
 		Guard:  &attempt.Guard{Levels: c.Guard, Protect: c.Protect, Yes: r.job.Allowed(id)},
-		Better: c.Require == "verified", Again: r.machine.RepeatsMute(id), Needs: r.job.Needs(id),
+		Better: c.Verified(), Again: r.machine.RepeatsMute(id), Needs: r.job.Needs(id),
 		Base: m.base}
 	if m.task != nil {
 		in.Guard.Allow, in.Guard.Title, in.Prove = m.task.Allow, m.task.Title, c.ProveOf(m.task)
+		in.Careful = in.Prove && c.Careful()
 	}
 	if one := c.Holdout; one.Run != "" {
 		in.Holdout = &attempt.Holdout{Run: one.Run, Dir: one.Folder(r.ground.root),
@@ -420,7 +421,7 @@ func shows(g *ground, b *begun) (paths []string, err error) {
 	}
 	for _, word := range strings.Fields(b.res.Agent.Final) {
 		path, _, _ := strings.Cut(strings.TrimRight(strings.Trim(word, "`'\"*,;()[]<>"), ".:"), ":")
-		if path == "" || !filepath.IsLocal(path) || slices.Contains(paths, path) {
+		if path == "" || !filepath.IsLocal(path) || slices.Contains(paths, path) || b.files[path] != nil {
 			continue
 		}
 		if f, err := files.File(path, maxShown); err == nil && f != nil {
@@ -580,7 +581,12 @@ func (r *Run) endLine(b *begun, out *ended, until *time.Time) *journal.Event {
 			Seconds: max(0, r.ground.tools.Now().Sub(b.began).Seconds())},
 		Speech: journal.Speech{Claimed: res.Agent.Complete, Words: loop.Tail(res.Agent.Final, loop.MaxWords),
 			Question: loop.Tail(res.Agent.Question, loop.MaxWords), Denied: b.denied}}
-	if out.outcome == scheduler.Shown {
+	switch {
+	case out.outcome == scheduler.Shown && r.machine.Settings.Careful: // a person says whether that is so
+		e.Verdict, e.Detail.Question = journal.Blocked, out.reason+": is it done as it is? "+
+			"Then \"descartes tasks set "+b.Task+" done\"; else answer with what is to be done"
+		e.Reason = agent.Asks + e.Detail.Question
+	case out.outcome == scheduler.Shown:
 		e.Detail.Grade = journal.NotNeeded
 	}
 	return e

@@ -308,7 +308,8 @@ func (r *Run) branch(ctx context.Context) (string, error) {
 func (r *Run) settings() scheduler.Settings {
 	c, opt := r.ground.config, &r.options
 	s := scheduler.Settings{Barrier: c.Barrier, Step: opt.Scope.Step || opt.Scope.Task != "", Only: opt.Scope.Task,
-		PerTask: c.Commit == config.CommitTask, RespectScope: c.RespectScope, Breaker: c.Breaker,
+		PerTask: c.Commit == config.CommitTask, Careful: c.Careful(), OtherReviewer: c.Paranoid(),
+		RespectScope: c.RespectScope, Breaker: c.Breaker,
 		Baseline: cmp.Or(c.Baseline, config.BaselineRequire)}
 	switch {
 	case c.Breaker == 0:

@@ -222,9 +222,17 @@ func (r *Run) Wakes(now time.Time) time.Time {
 // Among are the accounts of which one is to work next, in the order in which they are tried.
 func (r *Run) Among() []string {
 	if r.Stage == Checked {
-		return r.Settings.Reviewers
+		return r.reviewers()
 	}
 	return r.Names
+}
+
+// reviewers are the accounts whose agents may look at what passed.
+func (r *Run) reviewers() []string {
+	if !r.Settings.OtherReviewer {
+		return r.Settings.Reviewers
+	}
+	return slices.DeleteFunc(slices.Clone(r.Settings.Reviewers), func(a string) bool { return a == r.At.By })
 }
 
 // pick says who works now: an account, or when to look again, or why nobody can.

@@ -86,9 +86,10 @@ const (
 // Iteration is the try of one that is at hand, or the last.
 type Iteration struct {
 	Try      Try
-	Account  string
-	From     Try  // whose work it goes on from
-	Plans    bool // it is a planning iteration of a build
+	Account  string // of the agent that has it, or had it last
+	By       string // of the agent that did the work
+	From     Try    // whose work it goes on from
+	Plans    bool   // it is a planning iteration of a build
 	Left     Left
 	Found    Found
 	Approved bool // by a review: it is not looked at again where only the branch moved
@@ -217,7 +218,7 @@ func (r *Run) started(e Started) {
 	if e.Try.Try == 1 {
 		r.Rows.Tries, r.Rows.Cause = 0, ""
 	}
-	r.At = Iteration{Try: e.Try, Account: e.Account, From: r.Then.Owed, Plans: r.Then.Plans}
+	r.At = Iteration{Try: e.Try, Account: e.Account, By: e.Account, From: r.Then.Owed, Plans: r.Then.Plans}
 	r.Then.Again = false
 	r.move(Running)
 }

@@ -38,6 +38,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.plans = w.set.Replan && w.IntN(2) == 0
 	if w.IntN(4) == 0 {
 		w.set.Reviewers = [][]string{{"a"}, {"r"}, {"r", "a"}}[w.IntN(3)]
+		w.set.OtherReviewer = w.IntN(3) == 0
 	}
 	w.set.Baseline, w.set.Last = w.IntN(5) == 0, w.IntN(5) == 0
 	s := &w.spec

@@ -34,6 +34,7 @@ type world struct {
 
 	// books
 	limits    Limits
+	maker     string // account of the last agent that worked
 	phase     string // idle, running, made, checking, ready, delivering, asking
 	number    int    // the highest that was begun
 	cur       *try
@@ -214,6 +215,7 @@ func (w *world) pick() (account string, wake time.Time, why Why) {
 	}
 	for _, a := range names {
 		switch {
+		case w.phase == "checked" && w.set.OtherReviewer && a == w.maker:
 		case w.unusable[a], w.faults[a] > 3:
 		case w.known[a].After(w.now):
 			if wake.IsZero() || w.known[a].Before(wake) {
@@ -425,6 +427,7 @@ func (w *world) iterate(a Action) {
 	}
 	w.number, w.again, w.phase = a.Try.Number, false, "running"
 	w.night.iterations++
+	w.maker = a.Account
 	w.record(Started{a.Try, a.Account})
 	w.busy = func() Event {
 		left := w.agent(a)

@@ -99,6 +99,7 @@ type note struct {
 	crashed   int
 	cuts      int
 	usd       float64
+	maker     string // account of the agent that worked on it last
 	work      string // where its work is: "", lane, made, check, review
 	lane      int    // -1
 	account   string
@@ -280,6 +281,7 @@ func (b *books) note(e scheduler.Event) {
 		} else {
 			n.number++
 			n.accepted, n.approved, n.passedOn, n.from = false, false, nil, len(b.chain)
+			n.maker = e.Account
 		}
 		if e.Purpose == scheduler.Work {
 			b.attempts++

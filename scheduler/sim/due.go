@@ -242,6 +242,9 @@ func (b *books) account(n *note, worker string, now time.Time) (account string, 
 		list = n.last.Accounts
 	}
 	for _, a := range list {
+		if b.set.OtherReviewer && n.work == "review" && a == n.maker {
+			continue
+		}
 		login := a
 		if worker != "" {
 			login += "@" + worker

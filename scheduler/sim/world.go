@@ -634,7 +634,7 @@ func newWorld(seed uint64) *world {
 		w.list[0].Needs = []string{oneOf(w, "ghost", w.list[len(w.list)-1].ID)}
 	}
 	w.set = scheduler.Settings{Barrier: w.IntN(4) == 0, Step: w.IntN(8) == 0, PerTask: w.IntN(4) == 0,
-		RespectScope: w.IntN(3) == 0, Careful: w.IntN(4) == 0, Breaker: oneOf(w, 0, 2, 3),
+		RespectScope: w.IntN(3) == 0, Careful: w.IntN(4) == 0, OtherReviewer: w.IntN(4) == 0, Breaker: oneOf(w, 0, 2, 3),
 		Baseline: oneOf(w, "", "off", "require", "warn", "known"), Accounts: []string{"b", "a"},
 		ChecksAtOnce: oneOf(w, 0, 1, 2, 2, 3)}
 	if w.IntN(3) == 0 {
