@@ -18,7 +18,6 @@ type Task struct {
 	Verified *VerifiedTask // its work, while no commit has it
 	Blocked  *Event        // if it is blocked
 	GivenUp  *Event        // if it was, and no commit has its status
-	Clashes  []string      // paths at which its verified work ever conflicted with that of others
 	Ref      string        // last one of its attempts
 	Gone     bool          // somebody took its commit away from the branch, which was said
 	Cost     Cost
@@ -231,7 +230,6 @@ func (s *State) integrate(t *Task, e *Event) {
 	f.Unfit, f.Clash = true, e.Paths
 	if len(e.Paths) > 0 { // nobody's failure
 		t.Counted--
-		t.Clashes = append(t.Clashes, e.Paths...)
 	}
 	t.Failure, t.OtherEnds, t.Base, t.bar = f, true, e.Tree, s.known()
 }

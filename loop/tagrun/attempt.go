@@ -62,7 +62,6 @@ type begun struct {
 	clashed bool              // that clashed with others' work: where it merges by now no agent runs
 	since   time.Time
 	before  gitops.Tree // base with what an earlier attempt left
-	marked  []string    // paths in which an agent was to resolve conflicts
 	ours    bool        // the run added the task
 	again   bool        // a run before this one ordered it from another machine,
 	reports string      // of which reports what stands in the journal,
@@ -125,7 +124,6 @@ func (r *Run) beginning(a scheduler.Attempt) *begun {
 	if ref := r.leftBy(a.Task); ref != "" && (h.Counted > 0 || len(h.Failure.Clash) > 0 || h.CutShort.Verdict != "") {
 		b.earlier, b.clashed = ref, len(h.Failure.Clash) > 0
 	}
-	b.marked = slices.Clone(h.Clashes)
 	b.in = r.input(&b.made, b.with)
 	return b
 }
@@ -299,9 +297,6 @@ func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
 	if b.clashed && len(met) == 0 {
 		return true, nil
 	}
-	for _, c := range met {
-		b.marked = append(b.marked, c.Path)
-	}
 	b.before = tree
 	return false, b.keepStart(ctx, g, commit)
 }
@@ -314,9 +309,6 @@ func (b *begun) taking(ctx context.Context, g *ground) error {
 	m, _, err := b.now.taking(ctx, g, b.takes, b.files)
 	if err != nil {
 		return gitErr("take in what was committed meanwhile", err)
-	}
-	for _, c := range m.Met {
-		b.marked = append(b.marked, c.Path)
 	}
 	b.before = m.Tree
 	return b.keepStart(ctx, g, b.takes)
@@ -369,14 +361,14 @@ func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
 	default:
 		out.outcome = scheduler.Finished
 	}
-	if out.outcome == scheduler.Finished && len(b.marked) > 0 {
-		left, err := marksLeft(g, b)
+	if out.outcome == scheduler.Finished && b.before != b.base { // else there was nothing to resolve
+		left, err := trunk.Unresolved(ctx, g.repo, b.base, b.res.Work.After)
 		if err != nil {
 			return out, err
 		}
 		if len(left) > 0 {
 			out.outcome, out.verdict = scheduler.Unstorable, verify.Failed
-			out.reason = "conflict markers are left in " + oneline.List(left)
+			out.reason = "conflicts are left unresolved in " + oneline.List(left)
 		}
 	}
 	if out.outcome == scheduler.Unchanged && b.Purpose == scheduler.SecondLook {
@@ -393,24 +385,6 @@ func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
 		b.stat, err = g.repo.DiffStat(ctx, b.before, res.Work.After)
 	}
 	return out, err
-}
-
-// marksLeft are the files in which an agent left conflict markers that it was to resolve.
-func marksLeft(g *ground, b *begun) (left []string, err error) {
-	was, err := g.repo.Contents(b.base)
-	if err != nil {
-		return nil, err
-	}
-	now, err := g.repo.Contents(b.res.Work.After)
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range b.marked {
-		if trunk.Marked(now, path) && !trunk.Marked(was, path) && !slices.Contains(left, path) {
-			left = append(left, path)
-		}
-	}
-	return left, nil
 }
 
 // shows are the files of the trunk that an agent names.

@@ -82,7 +82,9 @@ func (f *field) merge(unit, on, path, text string) {
 // writes has somebody commit a file to the branch.
 func (f *field) writes(path, text string) {
 	f.t.Helper()
-	f.do(os.WriteFile(filepath.Join(f.repo.Root(), path), []byte(text), 0o644))
+	at := filepath.Join(f.repo.Root(), path)
+	f.do(os.MkdirAll(filepath.Dir(at), 0o755))
+	f.do(os.WriteFile(at, []byte(text), 0o644))
 	f.git(f.repo.Root(), "add", "-A")
 	f.git(f.repo.Root(), "commit", "-qm", path)
 }
