@@ -31,11 +31,12 @@ func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change
 }
 
 // uncovered returns files that git ignored before the attempt and that now look like additions, changed or not, except
-// in folders that the attempt moved: those of the user's, and what is older than began.
-func (s *Slot) uncovered(ctx context.Context, changed []gitops.Change, began time.Time) ([]string, error) {
+// in folders that the attempt moved: those of the user's, and what is older than began. What the attempt started with
+// (an earlier one's work, commits of others that it takes in) is none of them, however old.
+func (s *Slot) uncovered(ctx context.Context, r *Result, began time.Time) ([]string, error) {
 	var added []string
 	gone := map[string]bool{}
-	for _, c := range changed {
+	for _, c := range r.Changed {
 		switch c.Op {
 		case 'A':
 			added = append(added, c.Path)
@@ -45,6 +46,17 @@ func (s *Slot) uncovered(ctx context.Context, changed []gitops.Change, began tim
 	}
 	if len(added) == 0 {
 		return nil, nil
+	}
+	if r.Before != s.start.Before {
+		laid, err := s.git.Changed(ctx, r.Before, s.start.Before)
+		if err != nil {
+			return nil, gitErr("compare what the attempt started with", err)
+		}
+		had := map[string]bool{}
+		for _, c := range laid {
+			had[c.Path] = c.Op != 'D'
+		}
+		added = slices.DeleteFunc(added, func(p string) bool { return had[p] })
 	}
 	ignored, err := s.ignored(ctx)
 	if err != nil {

@@ -392,7 +392,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		since = time.Time{}
 	}
 	var err error
-	if r.Uncovered, err = s.uncovered(ctx, r.Changed, since); err != nil {
+	if r.Uncovered, err = s.uncovered(ctx, &r, since); err != nil {
 		return r, err
 	}
 	r.drop(r.Uncovered)

@@ -146,6 +146,14 @@ func TestSlot(t *testing.T) {
 	}
 	p.sh(p.dir, "git reflog expire --expire=now --all; git gc -q --prune=now")
 	p.sh(s.Tree(), "git fsck; git log; git diff HEAD~1")
+	// one that starts with what others committed long ago, and is to take it in
+	others := p.sh(p.dir, "git checkout -q --detach; echo old >theirs; touch -d 2020-01-01 theirs; git add theirs; "+
+		"git commit -qm theirs; git rev-parse HEAD^{tree}; git checkout -q main")
+	p.prepare(s, Start{Base: stand.Tree, Before: gitops.Tree(strings.TrimSpace(others)), Whole: true})
+	r, _ = p.result(s, "")
+	if got := paths(r.Changed); !slices.Contains(got, "A theirs") || len(r.Uncovered) > 0 {
+		t.Errorf("of what it started with it keeps %v, not %v", got, r.Uncovered)
+	}
 }
 
 // An attempt's own commits are not kept where one says a secret in whatever part of it; its files are. Those of a
