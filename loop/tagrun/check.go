@@ -103,7 +103,8 @@ func (w mergedWork) Result(ctx context.Context, verified bool) (workspace.Result
 
 // onTip is an attempt's commit merged onto the tip, and onto what the checks at work would make of that.
 type onTip struct {
-	base gitops.Tree // that it is merged onto
+	on   string      // commit that it is merged onto
+	base gitops.Tree // of that
 	tree gitops.Tree // what both make
 	met  []gitops.Conflict
 	void bool // what it is to stand on does not merge itself
@@ -123,6 +124,7 @@ func mergeOntoTip(ctx context.Context, g *ground, now *standing, m *made, ahead 
 		}
 		o.base = tree
 	}
+	o.on = tip
 	o.tree, o.met, err = g.repo.Merge(ctx, tip, m.commit)
 	return o, err
 }
@@ -186,11 +188,9 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 		}
 	}
 	r.event = e
-	if a.Review == scheduler.Always || a.Review == scheduler.IfChanged && e.Changed {
-		return r, nil // its verdict is not out before the reviewer's
-	}
-	if len(a.On) > 0 {
-		return r, nil // merged when those are
+	// not merged yet: its verdict is not out before the reviewer's, or it is merged when those before it are
+	if a.Review == scheduler.Always || a.Review == scheduler.IfChanged && e.Changed || len(a.On) > 0 {
+		return r, m.passed(gctx, g, &o, &res.Work)
 	}
 	tree := o.tree
 	if !a.Checked && res.Work.After != "" {
@@ -222,6 +222,23 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 		Commit: next.chain.Tip}
 	r.lines = []*journal.Event{finished(g, m, &res), integrated}
 	return r, bringNamed(gctx, g, &res, v)
+}
+
+// passed makes what passed the attempt's work where hooks or checks changed it: that is what is reviewed and merged.
+func (m *made) passed(ctx context.Context, g *ground, o *onTip, work *workspace.Result) error {
+	if work.After == "" || work.After == o.tree {
+		return nil
+	}
+	was, err := g.repo.ReadCommit(m.commit)
+	if err == nil {
+		others := slices.DeleteFunc(was.Parents[1:], func(hash string) bool { return hash == o.on })
+		m.commit, err = g.repo.Keep(ctx, m.ref, work.After, append([]string{o.on}, others...), was.Message)
+	}
+	if err != nil {
+		return gitErr("keep what passed of task "+m.task.ID, err)
+	}
+	m.from, m.base, m.in.Base, m.res.Work = o.on, o.base, o.base, *work
+	return nil
 }
 
 // judged checks a merged commit.
