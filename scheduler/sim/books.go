@@ -342,7 +342,7 @@ func (b *books) note(e scheduler.Event) {
 				b.committed = max(b.committed, e.Wave)
 			}
 		case scheduler.Cut:
-			b.cutCommit = true
+			b.cutCommit = b.cutCommit || b.now // else what cut it short is taken back
 		case scheduler.Failed:
 			for _, x := range b.chain {
 				if !b.in[x.Task] {

@@ -819,7 +819,9 @@ func (w *world) person() bool {
 			w.record(scheduler.Requested{Request: scheduler.Pause})
 		} else {
 			w.record(scheduler.Requested{Request: scheduler.PauseNow})
-			w.cutShort()
+			if w.cutShort(); w.IntN(3) == 0 { // he takes that back at once
+				w.record(scheduler.Requested{Request: scheduler.Go})
+			}
 		}
 	case 2:
 		w.record(scheduler.Requested{Request: scheduler.Go})
