@@ -585,19 +585,6 @@ func (r *Run) uncommitted(ctx context.Context) error {
 	return nil
 }
 
-// listAt is a task list as a commit has it, nil where it has none that can be read.
-func (r *Run) listAt(ctx context.Context, f *tasks.File, commit, rel string) []tasks.Task {
-	b, err := r.Repo.FileAt(ctx, commit, rel, 64<<20)
-	if err != nil {
-		return nil
-	}
-	was, err := f.Reread(b)
-	if err != nil {
-		return nil
-	}
-	return was.Tasks()
-}
-
 // chooseBranch decides on which branch a run commits, and refuses one that it cannot begin at or commit to.
 func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	g := &r.Config.Git
@@ -629,6 +616,9 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		if head.Branch == "" {
 			r.Warnings = append(r.Warnings, "HEAD is on no branch: the commits of this run go to "+trunk.ShortRef(ref))
 		}
+		if err := r.goOnAside(ctx, ref); err != nil {
+			return err
+		}
 	}
 	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {
 		var done func(id string) bool
@@ -649,7 +639,20 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	return r.goOnFrom(ctx, branch, ref != head.Branch)
 }
 
-// other is the branch with the work of tasks that the list calls done and a branch lacks, and these tasks; "" for none.
+// goOnAside prepares a run that goes on where --no-commit, or one on no branch, put its commits.
+func (r *Run) goOnAside(ctx context.Context, ref string) error {
+	there, ahead, err := trunk.ListOn(ctx, r.Repo, r.Tag.File, ref)
+	if err != nil || !ahead {
+		return err
+	}
+	r.Tag.GoOn(there)
+	if r.Idle, err = r.Tag.NothingToDo(); err == nil {
+		r.Idle = r.Idle && !r.loose
+	}
+	return err
+}
+
+// other is the branch with the work of tasks that a branch lacks, and these tasks; "" for none.
 func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref string, done []string, err error) {
 	if r.Tag == nil {
 		return "", nil, nil
@@ -666,7 +669,11 @@ func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref 
 		}
 	}
 	ref, done, err = trunk.Other(ctx, repo, branch, r.list(repo), commits)
-	done = slices.DeleteFunc(done, func(id string) bool { return r.Tag.Graph.Status(id) != tasks.Done })
+	done = slices.DeleteFunc(done, func(id string) bool {
+		_, listed := r.Tag.Graph.Task(id)
+		return !listed
+	})
+	slices.SortFunc(done, tasks.CompareIDs)
 	if len(done) == 0 || trunk.ShortRef(ref) == r.Config.Git.Branch {
 		ref = ""
 	}
@@ -728,7 +735,7 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 	}
 	note := fmt.Sprintf("the branch %s is ahead of HEAD, and goes on from %.7s", branch, ahead)
 	if in {
-		r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ahead, list))
+		r.Tag.GoOn(trunk.ListAt(ctx, r.Repo, r.Tag.File, ahead))
 		if n := len(r.Tag.Ahead); n > 0 {
 			note += ", with " + terminal.Count(n, "task") + " that it has as done, blocked or set aside"
 		}
@@ -907,9 +914,9 @@ func (r *Run) fetch(ctx context.Context, branch, list string) error {
 		var files map[string][]byte
 		if list != "" {
 			if ours, err := r.Repo.RefCommit(ref); err == nil && ours != "" {
-				r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ours, list))
+				r.Tag.GoOn(trunk.ListAt(ctx, r.Repo, r.Tag.File, ours))
 			}
-			r.Tag.GoOn(r.listAt(ctx, r.Tag.File, at, list))
+			r.Tag.GoOn(trunk.ListAt(ctx, r.Repo, r.Tag.File, at))
 			b, err := r.Tag.File.With(r.Tag.Ahead)
 			if err != nil {
 				return err
@@ -1010,9 +1017,7 @@ func (r *Run) takeOver(ctx context.Context, ref, branch string) error {
 		return err
 	}
 	if tip != "" {
-		if list, in := Below(r.Repo.Root(), r.Tag.File.Target()); in {
-			r.Tag.GoOn(r.listAt(ctx, r.Tag.File, tip, list))
-		}
+		r.Tag.GoOn(trunk.ListAt(ctx, r.Repo, r.Tag.File, tip))
 		r.loose = true
 		r.note("goes on from what an earlier run committed to the branch %s, for files elsewhere could not follow",
 			trunk.ShortRef(aside))

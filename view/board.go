@@ -1,19 +1,23 @@
 package view
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"descartes/config"
+	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
 	"descartes/loop/source"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -25,6 +29,7 @@ type Board struct {
 	Here    string // what a command needs besides where it is typed
 	Scud    config.ScudConfig
 	File    *tasks.File
+	On      string // the branch whose list has the statuses, where the file here has not; "": the file has
 	Graph   *scheduler.Graph
 	job     *source.Job
 	mapped  *config.Config // says what each task is run with; nil if that is the same for all
@@ -63,6 +68,9 @@ func NewBoard(job *source.Job) (*Board, error) {
 	for _, a := range said.Asked {
 		b.block([]store.Blocked{b.elsewhere(a)})
 	}
+	if err := b.readOn(all); err != nil {
+		return nil, err
+	}
 	changes := map[string]tasks.Status{}
 	for _, s := range all {
 		b.block(s.State.BlockedTasks)
@@ -77,7 +85,9 @@ func NewBoard(job *source.Job) (*Board, error) {
 		}
 		b.block(v.State.BlockedTasks)
 		b.Commits = append(b.Commits, v.State.WaveCommits...)
-		maps.Copy(changes, v.Changes)
+		if s.State.ListOn == "" || b.On != "" || !v.State.Completed { // else the file here has them since, and is a person's
+			maps.Copy(changes, v.Changes)
+		}
 		maps.Copy(b.Grades, v.State.Grades)
 		if b.view == nil || v.Live || !b.view.Live && v.State.StartedAt.After(b.view.State.StartedAt) {
 			b.view = &v
@@ -90,6 +100,27 @@ func NewBoard(job *source.Job) (*Board, error) {
 		b.know(id, status)
 	}
 	return b, nil
+}
+
+// readOn takes over the statuses of the branch that the tag's last loop commits to, if the file here does not get them.
+func (b *Board) readOn(all []store.Saved) error {
+	if len(all) == 0 || all[len(all)-1].State.ListOn == "" {
+		return nil
+	}
+	ctx := context.Background() // git is asked twice, and has a deadline of its own
+	repo, err := gitops.Open(ctx, gitops.Options{Dir: b.Root, Env: os.Environ()})
+	if err != nil {
+		return fmt.Errorf("read the task list on its branch: %w", err)
+	}
+	defer repo.Close()
+	branch := all[len(all)-1].State.ListOn
+	there, ahead, err := trunk.ListOn(ctx, repo, b.File, branch)
+	if err != nil || !ahead {
+		return err
+	}
+	b.job.GoOn(there)
+	b.On = trunk.ShortRef(branch)
+	return nil
 }
 
 // reread takes over what a run wrote into the list since it was read: what the run's files say that the list has, they

@@ -81,18 +81,15 @@ fail with them, so you are asked, and a script needs --yes. The checks of a wave
 
 // answerTask shows what a task's agent asks, or keeps a person's answer and makes the task pending.
 func (a *app) answerTask(id string, edit bool, args []string) error {
-	c, file, err := a.open()
+	b, t, err := a.task(id)
 	if err != nil {
 		return err
 	}
-	t, ok := file.Task(id)
-	if !ok {
-		return noTask(a.root, file, c, id)
-	}
+	c, file := b.Scud, b.File
 	if err := a.hear(file); err != nil {
 		return err
 	}
-	open, err := openQuestion(a.home, file, t.ID)
+	open, err := a.openQuestion(b, t.ID)
 	if err != nil {
 		return err
 	}
@@ -172,8 +169,8 @@ func asked(open *store.Question) string {
 }
 
 // openQuestion is what a task's agent asks, or nil.
-func openQuestion(home store.Home, file *tasks.File, id string) (*store.Question, error) {
-	open, err := home.Questions(file)
+func (a *app) openQuestion(b *view.Board, id string) (*store.Question, error) {
+	open, err := a.home.Questions(b.File, b.Graph.Status)
 	for _, q := range open {
 		if q.Task == id {
 			return &q, nil
@@ -352,7 +349,7 @@ func (a *app) questions() error {
 		if err := a.hear(b.File); err != nil {
 			return err
 		}
-		open, err := a.home.Questions(b.File)
+		open, err := a.home.Questions(b.File, b.Graph.Status)
 		list = append(list, b.Questions(open)...)
 		return err
 	}

@@ -262,11 +262,18 @@ func (j *Job) GoOn(there []tasks.Task) {
 	}
 	for _, t := range there {
 		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && !t.Status.Open() &&
-			j.Graph.Status(t.ID) == tasks.Pending {
+			j.Graph.Status(t.ID) == tasks.Pending && !(t.Status == tasks.Blocked && j.answeredSince(t.ID)) {
 			j.Ahead[t.ID] = t.Status
 			j.Graph.SetStatus(t.ID, t.Status)
 		}
 	}
+}
+
+// answeredSince reports whether a person answered or accepted a task after the last run of any clone had blocked it.
+func (j *Job) answeredSince(id string) bool {
+	said, err := store.NewHome(j.Root).Said(j.Key())
+	return err == nil && slices.ContainsFunc(said.Asked,
+		func(a store.Asked) bool { return a.Task == id && j.Answered(id, a.At) })
 }
 
 // Runnable lists the leaves that a run would start now or once others are done, in wave order.

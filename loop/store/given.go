@@ -16,7 +16,7 @@ import (
 
 // given are the members of a state that no event has: what a loop was given, and what a state of another program that
 // it goes on from knows of earlier times.
-var given = []string{"version", "id", "kind", "config", "started_at", "tag", "list", "scope", "total_waves", "tasks_completed",
+var given = []string{"version", "id", "kind", "config", "started_at", "tag", "list", "list_on", "scope", "total_waves", "tasks_completed",
 	"tasks_total", "task_file", "plan_entries", "session_id", "pid", "host", "iteration_summaries"}
 
 // givenFile has them. It is written whenever a run of the loop begins, under the loop's lock.

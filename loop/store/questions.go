@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -21,10 +20,10 @@ type Question struct {
 
 // Questions lists the open questions of a list, in its order: those of tasks that are still blocked, as
 // the last loop that blocked them recorded. If the list has no word for blocked, a question stays open until it is
-// answered.
-func (h Home) Questions(file *tasks.File) ([]Question, error) {
+// answered. status is where a task stands, which the file need not show.
+func (h Home) Questions(file *tasks.File, status func(task string) tasks.Status) ([]Question, error) {
 	key := h.KeyOf(file)
-	last, status, err := h.lastAsked(key)
+	last, err := h.lastAsked(key)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +34,7 @@ func (h Home) Questions(file *tasks.File) ([]Question, error) {
 	var out []Question
 	for _, t := range file.Tasks() {
 		q := last[t.ID]
-		now, changed := status[t.ID]
-		if !changed {
-			now = t.Status
-		}
+		now := status(t.ID)
 		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == q.Task && a.At.After(q.At) })
 		if q.Question != "" && (now == tasks.Blocked || now == tasks.Pending && !answered &&
 			!file.Holds(tasks.Blocked)) {
@@ -69,27 +65,25 @@ func (h Home) Asks(s Saved) (*Question, error) {
 		At: last.TS}, nil
 }
 
-// lastAsked returns why the list's loops last gave up each task, with or without a question, and the statuses that the
-// task file may not show yet.
-func (h Home) lastAsked(list string) (map[string]Question, map[string]tasks.Status, error) {
+// lastAsked returns why the list's loops last gave up each task, with or without a question.
+func (h Home) lastAsked(list string) (map[string]Question, error) {
 	all, err := h.Of(list)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	said, err := h.Said(list)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	last, status := map[string]Question{}, map[string]tasks.Status{}
+	last := map[string]Question{}
 	for _, a := range said.Asked {
 		last[a.Task] = Question{Loop: a.Loop, Task: a.Task, Title: a.Title, Question: a.Question, At: a.At}
 	}
 	for _, s := range all {
 		v, err := h.View(s, nil)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		maps.Copy(status, v.Changes)
 		for _, b := range v.State.BlockedTasks {
 			if last[b.Task.ID].At.After(b.At) {
 				continue
@@ -98,5 +92,5 @@ func (h Home) lastAsked(list string) (map[string]Question, map[string]tasks.Stat
 				At: b.At}
 		}
 	}
-	return last, status, nil
+	return last, nil
 }

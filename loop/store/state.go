@@ -38,17 +38,19 @@ type State struct {
 	Summaries       []IterationSummary `json:"iteration_summaries"`
 	Tag             string             `json:"tag"`
 	List            string             `json:"list,omitempty"` // below the project, where the tag alone does not find it
-	Scope           Scope              `json:"scope,omitzero"`
-	CurrentWave     int                `json:"current_wave"`
-	TotalWaves      int                `json:"total_waves"`
-	TasksCompleted  int                `json:"tasks_completed"`
-	TasksTotal      int                `json:"tasks_total"`
-	IterationCount  int                `json:"iteration_count"`
-	CurrentTask     string             `json:"current_task,omitempty"`
-	WaveCommits     []WaveCommit       `json:"wave_commits"`
-	BlockedTasks    []Blocked          `json:"blocked_tasks"`
-	Cost            *journal.Cost      `json:"cost,omitempty"`
-	TaskFile        string             `json:"task_file,omitempty"`
+	// the branch whose list alone has the statuses: another one than was checked out when the loop began; "": the task file has
+	ListOn         string        `json:"list_on,omitempty"`
+	Scope          Scope         `json:"scope,omitzero"`
+	CurrentWave    int           `json:"current_wave"`
+	TotalWaves     int           `json:"total_waves"`
+	TasksCompleted int           `json:"tasks_completed"`
+	TasksTotal     int           `json:"tasks_total"`
+	IterationCount int           `json:"iteration_count"`
+	CurrentTask    string        `json:"current_task,omitempty"`
+	WaveCommits    []WaveCommit  `json:"wave_commits"`
+	BlockedTasks   []Blocked     `json:"blocked_tasks"`
+	Cost           *journal.Cost `json:"cost,omitempty"`
+	TaskFile       string        `json:"task_file,omitempty"`
 	// of a plan with boxes, in its order: what it calls them may be a place
 	Entries []Entry         `json:"plan_entries,omitempty"`
 	Grades  journal.Grades  `json:"grades,omitempty"`     // of tasks that are done

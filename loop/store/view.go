@@ -50,14 +50,15 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	return v, nil
 }
 
-// CatchUp writes into the task file what the list's dead loops recorded in their journals but not there.
+// CatchUp writes into the task file what the list's dead loops recorded in their journals but not there, where it is
+// theirs to write.
 func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
 	all, err := h.Of(h.KeyOf(file))
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if s.Archived {
+		if s.Archived || s.State.ListOn != "" {
 			continue
 		}
 		if err := h.catchUp(ctx, fsys, s, file, now); err != nil {

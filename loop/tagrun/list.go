@@ -30,6 +30,8 @@ type listFile struct {
 	busy    func() bool  // somebody's rebase or merge is open, which a changed list would stop: it waits
 	saved   func(pending bool) error
 	pending map[string]tasks.Status
+	away    bool // commits alone have the statuses: all of them stay pending, and the file is the user's
+	unsaved bool // the state file does not know what is pending
 	last    time.Time
 	stamp   time.Time // of the last commit's list: what is written about that is of the same time; zero: now
 	took    time.Duration
@@ -44,6 +46,7 @@ type listFile struct {
 
 // note takes in new statuses and rewrites the file if it is time.
 func (l *listFile) note(changes map[string]string) error {
+	l.unsaved = l.unsaved || len(changes) > 0
 	for id, st := range changes {
 		if tasks.Status(st) == tasks.InProgress { // what follows is another matter
 			l.stamp = time.Time{}
@@ -57,7 +60,7 @@ func (l *listFile) note(changes map[string]string) error {
 
 // late rewrites the file if a change waits and it is time.
 func (l *listFile) late() error {
-	if len(l.pending) == 0 || time.Since(l.last) < max(time.Second, 20*l.took) {
+	if len(l.pending) == 0 || l.away && !l.unsaved || time.Since(l.last) < max(time.Second, 20*l.took) {
 		return nil
 	}
 	return l.write()
@@ -69,7 +72,7 @@ func (l *listFile) write() error {
 	if err := l.sync(); err != nil {
 		return err
 	}
-	if l.read(); len(l.pending) > 0 && l.unread == nil && !l.busy() {
+	if l.read(); len(l.pending) > 0 && l.unread == nil && !l.away && !l.busy() {
 		crash.Point("before-task-file")
 		l.file.SetReplace(atomicfile.Replacer(l.fs))
 		l.file.SetClock(l.now)
@@ -92,7 +95,7 @@ func (l *listFile) write() error {
 		return err
 	}
 	crash.Point("state-saved")
-	l.last = time.Now()
+	l.unsaved, l.last = false, time.Now()
 	l.took = l.last.Sub(begin)
 	return nil
 }
@@ -130,7 +133,8 @@ func (l *listFile) compare(before []tasks.Task) {
 	}
 	for _, t := range l.file.Tasks() {
 		ours, mine := l.pending[t.ID]
-		if mine && ours.Open() && !t.Status.Open() { // what a person decided goes before that it has begun
+		// what a person decided goes before that it has begun
+		if mine && (ours.Open() && !t.Status.Open() || l.away && known[t.ID] != t.Status) {
 			mine = false
 			delete(l.pending, t.ID)
 		}

@@ -102,6 +102,9 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 		s.StartedAt = g.tools.Now()
+		if s.ListOn, err = r.listOn(ctx); err != nil {
+			return "", err
+		}
 		if path, err = g.home.FreePath(g.tools.FS, s.ID, opt.Name, opt.StatePath); err != nil {
 			return "", err
 		}
@@ -115,6 +118,13 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 	}
 	if err := source.Unchanged(j.File); err != nil {
 		return "", err
+	}
+	if s.ListOn != "" {
+		there, _, err := trunk.ListOn(ctx, g.repo, j.File, s.ListOn)
+		if err != nil {
+			return "", err
+		}
+		j.GoOn(there)
 	}
 	if err := r.sayings().Share(ctx, ""); err != nil {
 		return "", gitErr("take over the answers", err)
@@ -159,7 +169,7 @@ func (r *Run) open(path string) (err error) {
 	}
 	b.Own = &loop.OwnState{FS: g.tools.FS, Path: path}
 	r.list = &listFile{fs: g.tools.FS, file: r.job.File, sync: b.Journal.Sync, pending: map[string]tasks.Status{},
-		busy: func() bool { return g.repo.Underway() != "" }, saved: r.listSaved}
+		busy: func() bool { return g.repo.Underway() != "" }, saved: r.listSaved, away: b.State.ListOn != ""}
 	if err := os.MkdirAll(g.home.Run(g.id)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
@@ -204,15 +214,15 @@ func (r *Run) fold(events []journal.Event) error {
 	g := r.job.Graph
 	g.Number(b.History.Waves())
 	b.State.TotalWaves = len(g.Waves())
+	for id, st := range r.job.Ahead {
+		r.list.pending[id] = st
+		g.SetStatus(id, st)
+	}
 	for id, st := range b.History.TakeChanges(b.State.Seq) {
 		if _, ok := g.Task(id); ok {
 			r.list.pending[id] = tasks.Status(r.status(id, st))
 			g.SetStatus(id, r.list.pending[id])
 		}
-	}
-	for id, st := range r.job.Ahead {
-		r.list.pending[id] = st
-		g.SetStatus(id, st)
 	}
 	r.list.look()
 	return nil
@@ -302,6 +312,27 @@ func (r *Run) branch(ctx context.Context) (string, error) {
 		return "", gitErr("read HEAD", err)
 	}
 	return head.Branch, nil
+}
+
+// listOn is the branch whose list alone is to have the statuses of a new run: where its commits go to another one than
+// is checked out. A list that HEAD does not have is the user's file alone.
+func (r *Run) listOn(ctx context.Context) (string, error) {
+	g := &r.ground
+	branch, err := r.branch(ctx)
+	if err != nil {
+		return "", err
+	}
+	head, err := g.repo.Head(ctx)
+	if err != nil {
+		return "", gitErr("read HEAD", err)
+	}
+	if branch == head.Branch && branch != "" || !trunk.HasList(ctx, g.repo, r.job.File, head.Hash) {
+		return "", nil
+	}
+	if branch == "" {
+		branch, err = trunk.AsideFor(ctx, g.repo, "", g.list.Key())
+	}
+	return branch, wrapped("start", err)
 }
 
 // settings are how the run goes.

@@ -293,7 +293,13 @@ func (w *Rewind) saveStates(fsys atomicfile.FS) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(v.State.Save(fsys, s.Path), w.home.Listed(fsys, s.State.ID, v.State.Seq)); err != nil {
+		if err := v.State.Save(fsys, s.Path); err != nil {
+			return err
+		}
+		if s.State.ListOn != "" {
+			continue
+		}
+		if err := w.home.Listed(fsys, s.State.ID, v.State.Seq); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,12 @@ import (
 // Waves is the plan of a tag, in lines of so many columns if titles can give way; 0 is any length.
 func Waves(b *view.Board, p terminal.Paint, width int) string {
 	t, all := &text{}, b.Report()
-	t.say("%s: %s in %s (%s)%s", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"),
-		terminal.Count(len(all.Waves), "wave"), terminal.Clean(all.Source), b.Tally())
+	on := ""
+	if b.On != "" {
+		on = " on the branch " + terminal.Clean(b.On)
+	}
+	t.say("%s: %s in %s (%s%s)%s", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"),
+		terminal.Count(len(all.Waves), "wave"), terminal.Clean(all.Source), on, b.Tally())
 	ids := 0
 	for _, w := range all.Waves {
 		for _, one := range w.Tasks {
