@@ -3,6 +3,7 @@ package tagrun
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,6 +65,8 @@ type told struct {
 	saved   bool                 // the trunk has its ref
 	said    workspace.Look       // what people answered
 	listed  int64                // up to which event the list is complete
+	// where tasks stood before the last event of a killed run: what became of them by it may not be in the journal
+	before map[string]scheduler.Stage
 }
 
 // report is what an action says while it goes on. It is written before that.
@@ -278,12 +281,14 @@ func (r *Run) begin(a scheduler.Action) (again bool, err error) {
 	return false, fmt.Errorf("nothing does %T", a)
 }
 
-// stages is where each task stands.
+// stages is where each task stands, as far as people know.
 func (r *Run) stages() map[string]scheduler.Stage {
 	m := make(map[string]scheduler.Stage, len(r.machine.Tasks))
 	for _, t := range r.machine.Tasks {
 		m[t.ID] = t.Stage
 	}
+	maps.Copy(m, r.told.before)
+	r.told.before = nil
 	return m
 }
 

@@ -200,14 +200,29 @@ func (r *Run) fold(events []journal.Event) error {
 		return &journal.DamageError{Path: b.Journal.Path(), Line: len(events) + 1,
 			Err: fmt.Errorf("it ends after event %d, the task list has %d", n, b.State.Seq)}
 	}
+	var last scheduler.Event
 	for i := range events {
 		b.History.Apply(&events[i])
 		e, ok, err := kinds.Read(&events[i], nil)
 		if err != nil {
 			return err
 		}
+		if last != nil && (ok || events[i].Type == journal.LoopRewound) {
+			r.machine.Apply(last)
+			last = nil
+		}
 		if ok {
-			r.machine.Apply(e)
+			last = e
+		}
+	}
+	if last != nil {
+		before := r.stages()
+		r.machine.Apply(last)
+		r.told.before = map[string]scheduler.Stage{}
+		for _, t := range r.machine.Tasks {
+			if was := before[t.ID]; was != t.Stage && (t.Stage == scheduler.Done || t.Stage == scheduler.Blocked) {
+				r.told.before[t.ID] = was
+			}
 		}
 	}
 	r.ends.half = r.machine.Breaker.IsOpen()

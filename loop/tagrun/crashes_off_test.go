@@ -1,0 +1,5 @@
+//go:build !crashpoints
+
+package tagrun
+
+const crashes = false

@@ -1,0 +1,130 @@
+package tagrun
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"descartes/agent"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+)
+
+// TestKilledAtEachLine has a run die right after a line of its journal was written, and right before, when what it says
+// has happened: before each line that says that a task is done or blocked, and of the others at every thirteenth, see
+// every. The next run ends as it would have: no verified attempt is made again, no commit twice, each is recorded, as is
+// each task that is done or blocked, and what an agent left is in a commit or kept.
+func TestKilledAtEachLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.cfg.Scud.MaxIterationsPerTask = 2
+	w.check = oneLateThreeNever
+	w.agent = func(r agent.Request, env map[string]string) agent.Result {
+		w.write("tries/"+env["DESCARTES_TASK_ID"]+"."+env["DESCARTES_ATTEMPT"], "")
+		return w.works(env)
+	}
+	copies := t.TempDir()
+	at := func(what string, k int) string { return filepath.Join(copies, what+strconv.Itoa(k)) }
+	bring := func(from, to string) {
+		t.Helper()
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	n := 0
+	w.tell = func(e journal.Event) { // the run waits
+		n++
+		bring(w.dir, at("dir", n))
+		bring(w.pool, at("pool", n))
+	}
+	w.ends(loop.StartOptions{Name: "night"}, journal.TasksBlocked)
+	home := store.NewHome(w.dir)
+	path := home.Events("night")
+	events, err := journal.ReadEvents(path)
+	if err != nil || len(events) != n || n < 50 {
+		t.Fatalf("%d lines, %d of them told, %v", len(events), n, err)
+	}
+	all := strings.SplitAfter(strings.TrimSuffix(read(t, path), "\n"), "\n")
+	log, list := w.git("log", "--format=%s"), w.read(".scud/tasks/x.json")
+	id := "night" // one that is killed before its state file was written is nobody's
+	w.tell = func(e journal.Event) { id = e.Loop }
+	step := every(13)
+	for k := 1; k < 2*n; k++ { // odd: the line is missing
+		line, lines := (k+1)/2, (k+1)/2-k%2
+		final := lines < n && (events[lines].Type == journal.TaskDone || events[lines].Type == journal.TaskBlocked)
+		if k%step != 0 && !(final && lines == line) {
+			continue
+		}
+		for _, dir := range []string{w.dir, w.pool} {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bring(at("dir", line), w.dir)
+		bring(at("pool", line), w.pool)
+		if s, err := home.Load(home.Named("night")); err == nil && s.Seq > int64(lines) || lines == 0 {
+			continue // the list has what the line says, which is on the disk before
+		}
+		w.write(strings.TrimPrefix(path, w.dir+"/"), strings.Join(all[:lines], ""))
+		killed := fmt.Sprintf("killed after line %d (%s %s)", lines, events[lines-1].Type, events[lines-1].Task)
+		if lines < line {
+			killed = fmt.Sprintf("killed before line %d (%s %s)", line, events[line-1].Type, events[line-1].Task)
+		}
+		w.ran, id = nil, "night"
+		if lines < n {
+			w.ends(loop.StartOptions{}, journal.TasksBlocked)
+		}
+		if got := w.git("log", "--format=%s"); got != log {
+			t.Errorf("%s: the branch has\n%s\nwant\n%s", killed, got, log)
+		}
+		if got := w.read(".scud/tasks/x.json"); got != list {
+			t.Errorf("%s: the list is\n%s", killed, got)
+		}
+		w.clean()
+		now, err := journal.ReadEvents(home.Events(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var committed, done, blocked []string
+		for _, e := range now {
+			switch e.Type {
+			case journal.WaveCommitted:
+				committed = append(committed, fmt.Sprint(e.Wave))
+			case journal.TaskDone:
+				done = append(done, e.Task)
+			case journal.TaskBlocked:
+				blocked = append(blocked, e.Task)
+			}
+		}
+		if !slices.Equal(committed, []string{"1", "2"}) || !slices.Equal(done, []string{"1", "2"}) ||
+			!slices.Equal(blocked, []string{"3"}) {
+			t.Errorf("%s: waves %v are recorded as committed, tasks %v as done, %v as blocked", killed, committed, done, blocked)
+		}
+		refs := w.git("for-each-ref", "--format=%(refname)", "refs/descartes/")
+		for _, e := range events[:lines] {
+			ref := store.RefPrefix("night", e.Task) + strconv.Itoa(e.Attempt)
+			if e.Type == journal.AgentFinished && !strings.Contains(refs, ref) {
+				t.Errorf("%s: the work of %s is lost:\n%s", killed, ref, refs)
+			}
+			again := slices.ContainsFunc(w.ran, func(ran string) bool { return strings.HasPrefix(ran, e.Task+" ") })
+			if e.Type == journal.AttemptFinished && e.Verdict == journal.Verified && again {
+				t.Errorf("%s: attempt %d at task %s was verified, and then ran %v", killed, e.Attempt, e.Task, w.ran)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
