@@ -340,6 +340,18 @@ func (r *Run) watch() (moved bool, err error) {
 	return true, r.happened(e)
 }
 
+// watchLast looks, before a run says that all is done, whether somebody has taken what it committed from the branch.
+func (r *Run) watchLast(end scheduler.End) (lost bool, err error) {
+	if end.Why != "done" || !r.told.saved {
+		return false, nil
+	}
+	e, moved, err := watchBranch(r.asks.Now, &r.ground, r.now, r.machine.Trunk.Branch)
+	if err != nil || !moved || len(e.Lost) == 0 {
+		return false, nil // what is wrong with git ends no run that is over
+	}
+	return true, r.happened(e)
+}
+
 // saveTrunk makes the trunk's ref, and the branch, before the first action that counts on them: a run whose baseline
 // fails leaves none behind.
 func (r *Run) saveTrunk() (saved bool, err error) {

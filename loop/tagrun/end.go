@@ -87,9 +87,9 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 		}
 		return loop.Outcome{Ending: journal.BaselineFails, Message: r.ends.why}
 	case "lost":
-		return loop.Outcome{Ending: journal.Paused, Message: fmt.Sprintf("%s lost the commit of %s, which this run had made: "+
-			"resume the run to have that done again; if you bring it back first (git reflog has it), or its work is there "+
-			"in another form, set it to done: descartes tasks set %s done",
+		return loop.Outcome{Ending: journal.Paused, Message: fmt.Sprintf("%s lost the work on %s, which this run had committed: "+
+			"resume the run to have that done again; if you bring it back first (git revert, or git reflog has it), or it is "+
+			"there in another form, set it to done: descartes tasks set %s done",
 			cmp.Or(trunk.ShortRef(r.now.branch), "HEAD"), oneline.List(e.Tasks), e.Tasks[0])}
 	case "aside":
 		return loop.Outcome{Ending: journal.GitRefused, Message: cmp.Or(r.ends.why,
@@ -220,6 +220,15 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 	}
 	if err := errors.Join(r.tellHeld(), r.shelve()); err != nil {
 		return r.fail(err)
+	}
+	if e.Why == "lost" { // done is what the branch has
+		open := map[string]string{}
+		for _, id := range e.Tasks {
+			open[id] = "pending"
+		}
+		if err := r.statuses(open); err != nil {
+			return r.fail(err)
+		}
 	}
 	var removed []gitops.Ref
 	var ids []string

@@ -271,7 +271,7 @@ func (r *Run) word(id string) scheduler.Word {
 	status := r.job.Graph.Status(id)
 	ours := r.book.History.Task(id)
 	switch state := r.job.Graph.State(id); {
-	case state == scheduler.StateDone && ours.Stand != journal.StandDone:
+	case state == scheduler.StateDone && (ours.Stand != journal.StandDone || slices.Contains(r.told.lost, id)):
 		return scheduler.ByHand
 	case state == scheduler.StateBlocked && ours.Stand != journal.StandBlocked && !ours.Open():
 		if r.ground.config.Scud.RetryBlocked {

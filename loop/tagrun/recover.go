@@ -191,6 +191,9 @@ func leftIn(g *ground, commit string) (*left, error) {
 func (r *Run) resumed(rest remains) error {
 	h, t := r.book.History, &rest.trunk
 	r.now, r.kept = t.now, rest.kept
+	if r.machine.Ended == "lost" {
+		r.told.lost = t.lost
+	}
 	first := r.begins(t.now.branch)
 	var retried []string
 	if r.ground.config.Scud.RetryBlocked {

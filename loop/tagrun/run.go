@@ -62,6 +62,7 @@ type told struct {
 	wave    int                  // the last whose start was said
 	others  bool                 // other checks decide than in the run before
 	resumes bool                 // the run went on before
+	lost    []string             // whose commits were gone when it ended: what the list says of them since is a person's word
 	saved   bool                 // the trunk has its ref
 	said    workspace.Look       // what people answered
 	listed  int64                // up to which event the list is complete
@@ -92,6 +93,11 @@ func (r *Run) Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, erro
 		todo := r.machine.Next(r.ground.tools.Now())
 		if len(todo) == 1 {
 			if end, ok := todo[0].(scheduler.End); ok {
+				if lost, err := r.watchLast(end); err != nil {
+					return r.fail(err)
+				} else if lost {
+					continue
+				}
 				return r.end(ctx, end)
 			}
 		}

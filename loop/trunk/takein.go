@@ -33,12 +33,15 @@ func (c *Chain) TakeIn(ctx context.Context, repo *gitops.Repo, head, tag, run st
 	return m, err
 }
 
-// Lost are the tasks that a run's commits brought to a branch and that it has no more: somebody took them away. Where
-// their work is there in another form, reworded, squashed or rebased, they are not lost.
+// Lost are the tasks that a run's commits brought to a branch and that it has no more: somebody dropped them, or
+// reverted them. Where their work is there in another form, reworded, squashed or rebased, they are not lost.
 func (c *Chain) Lost(ctx context.Context, repo *gitops.Repo, head, tag, run string,
 	commits []journal.WaveCommit) (lost []string, err error) {
-	if c.On == "" || repo.LeadsTo(ctx, head, c.On) {
+	if c.On == "" {
 		return nil, nil
+	}
+	if repo.LeadsTo(ctx, head, c.On) {
+		return c.reverted(ctx, repo, head, run, commits)
 	}
 	was, err := repo.CommitTree(c.On)
 	if err != nil {
@@ -67,4 +70,121 @@ func (c *Chain) Lost(ctx context.Context, repo *gitops.Repo, head, tag, run stri
 		}
 	}
 	return lost, nil
+}
+
+// reverted are the tasks of a run's commits that others, since the last one taken in, undid: a commit of somebody else
+// that changes nothing but what the run's commits changed, and makes of all that one of them changed what there would be
+// without it. Who moves a file, or changes what is in it, has undone nothing.
+func (c *Chain) reverted(ctx context.Context, repo *gitops.Repo, head, run string, commits []journal.WaveCommit) (
+	tasks []string, err error) {
+	_, others, err := c.News(ctx, repo, head, run)
+	if err != nil || len(others) == 0 || len(commits) == 0 {
+		return nil, err
+	}
+	is, err := repo.CommitTree(head)
+	if err != nil {
+		return nil, err
+	}
+	on, err := repo.CommitTree(c.On)
+	if err != nil {
+		return nil, err
+	}
+	now, err := pathsBetween(ctx, repo, on, is)
+	if err != nil {
+		return nil, err
+	}
+	ours, all := make([]map[string]bool, len(commits)), map[string]bool{}
+	for i, w := range commits {
+		changes, err := repo.CommitChanges(ctx, w.Commit)
+		if err != nil {
+			return nil, err
+		}
+		ours[i] = map[string]bool{}
+		for _, x := range changes {
+			ours[i][x.Path], all[x.Path] = true, true
+		}
+	}
+	for _, other := range others[:min(len(others), maxTaken)] {
+		theirs, err := repo.CommitChanges(ctx, other.Hash)
+		if err != nil {
+			return nil, err
+		}
+		if len(other.Parents) != 1 || len(theirs) == 0 ||
+			slices.ContainsFunc(theirs, func(x gitops.Change) bool { return !all[x.Path] }) {
+			continue
+		}
+		for i, w := range commits {
+			undone, err := undoes(ctx, repo, other, theirs, w.Commit, ours[i])
+			if err != nil {
+				return nil, err
+			}
+			if undone && meets(now, ours[i]) { // else he took that back
+				tasks = append(tasks, w.Tasks...)
+			}
+		}
+	}
+	slices.Sort(tasks)
+	return slices.Compact(tasks), nil
+}
+
+// undoes reports whether a commit, which changes these paths, takes back all that an earlier one changed.
+func undoes(ctx context.Context, repo *gitops.Repo, later gitops.ChainLink, changes []gitops.Change, commit string,
+	paths map[string]bool) (bool, error) {
+	n := 0
+	for _, x := range changes {
+		if paths[x.Path] {
+			n++
+		}
+	}
+	if n < len(paths) || n == 0 {
+		return false, nil
+	}
+	made, err := repo.ReadCommit(commit)
+	if err != nil {
+		return false, err
+	}
+	before, err := repo.CommitTree(made.Parent())
+	if err != nil {
+		return false, err
+	}
+	stood, err := repo.CommitTree(later.Parent())
+	if err != nil {
+		return false, err
+	}
+	without, met, err := repo.MergeTrees(ctx, made.Tree, stood, before)
+	if err != nil {
+		return false, err
+	}
+	candidates := []gitops.Tree{before}
+	if len(met) == 0 {
+		candidates = append(candidates, without)
+	}
+	for _, tree := range candidates {
+		differs, err := pathsBetween(ctx, repo, tree, later.Tree)
+		if err != nil {
+			return false, err
+		}
+		if !meets(differs, paths) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func pathsBetween(ctx context.Context, repo *gitops.Repo, from, to gitops.Tree) (map[string]bool, error) {
+	changes, err := repo.Changed(ctx, from, to)
+	paths := make(map[string]bool, len(changes))
+	for _, x := range changes {
+		paths[x.Path] = true
+	}
+	return paths, err
+}
+
+func meets(a, b map[string]bool) bool {
+	for path := range b {
+		if a[path] {
+			return true
+		}
+	}
+	return false
 }
