@@ -145,9 +145,6 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("DESCARTES_KEEP_AWAKE", "false")
 	env.Setenv("COLUMNS", "1000")
 	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,OUTSIDE,TEST_*,FAKE_*")
-	if os.Getenv("DESCARTES_TEST_SLOTS") != "" { // every run in a slot
-		env.Setenv("DESCARTES_ISOLATE", "true")
-	}
 	libraries, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {
 		return err
