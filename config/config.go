@@ -169,7 +169,7 @@ type GitConfig struct {
 	CommitTemplate string `json:"commit_template,omitempty" open:"loop: iteration {iteration}" arg:"message" trust:"no" help:"commit message with {iteration} {timestamp} {tag} {wave} (default of a prompt loop: loop: iteration {iteration})"`
 	CreateBranch   bool   `json:"create_branch,omitempty" in:"mode" trust:"no" help:"create a branch at HEAD and work on it"`
 	BranchTemplate string `json:"branch_template,omitempty" open:"loop/{timestamp}" arg:"name" in:"mode" trust:"no" help:"name of the new branch, with the same placeholders (default loop/{timestamp})"`
-	Hooks          string `json:"hooks,omitempty" words:"run|skip|fail|outside" default:"run" in:"mode resume" trust:"yes but run skip fail" help:"git hooks at a wave's commit and a push: run, skip, fail, or outside: the push hook too that lies in the project"`
+	Hooks          string `json:"hooks,omitempty" words:"run|skip|fail|outside" default:"run" in:"mode resume" trust:"yes but run skip fail" help:"git hooks: run where commits are checked, in the sandbox; skip; fail; or outside, all of them, and at a push that in the project"`
 	HookTimeout    int    `json:"hook_timeout_secs,omitempty" yaml:"hook_timeout" type:"time" default:"10m" in:"mode resume" trust:"no" help:"time limit for a git command with its hooks, filters and signing; 0: none"`
 	Branch         string `json:"branch,omitempty" flag:"branch" arg:"branch" in:"mode" trust:"no" help:"commit to this branch: it is made at HEAD, and one that is ahead of HEAD goes on"`
 	Push           bool   `json:"push,omitempty" flag:"push" in:"mode resume" trust:"yes" help:"push the branch and the kept attempts when the run ends, for whatever reason"`

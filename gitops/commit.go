@@ -77,7 +77,8 @@ func (r *Repo) commitByUs(ctx context.Context, tree Tree, message string, parent
 	return r.putCommit(ctx, author, committer, tree, parents, message, time.Now())
 }
 
-// commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own.
+// commitByGit makes the commit with `git commit`, so that signing acts, and hooks that are to run outside, from an index
+// of its own.
 // late says that a hook did not end in time after the commit was made.
 func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late string, err error) {
 	if w.On == "" {
@@ -91,7 +92,7 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late s
 		return "", "", err
 	}
 	call := gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index,
-		stdin: []byte(w.Message), hooks: r.cli.hooks}
+		stdin: []byte(w.Message), hooks: r.cli.hooksOutside}
 	if call.hooks {
 		if call.options, err = r.usersHooks(ctx, w.Began); err != nil {
 			return "", "", fmt.Errorf("take the hooks of %s: %w", shortHash(w.Began), err)
@@ -99,10 +100,10 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late s
 	}
 	_, err = r.cli.run(ctx, call)
 	stopped, slow := errors.AsType[*StoppedError](err)
-	if names := liveHooks(r.l, r.set); slow && r.cli.hooks && len(names) > 0 {
+	if names := liveHooks(r.l, r.set); slow && call.hooks && len(names) > 0 {
 		stopped.Inside = hooksOf(names)
 	}
-	if refused, ok := errors.AsType[*gitError](err); ok && r.cli.hooks && len(liveHooks(r.l, r.set)) > 0 {
+	if refused, ok := errors.AsType[*gitError](err); ok && call.hooks && len(liveHooks(r.l, r.set)) > 0 {
 		return "", "", &RefusedError{Reason: refused.Error(),
 			Hint: "do what its hooks ask for; they ran in " + r.l.root +
 				", and pool.setup can make what they lack there"}

@@ -28,7 +28,7 @@ type cli struct {
 	version      Version
 	env          []string
 	hooks        bool // run them at commits
-	projectHooks bool // at a push too those that lie in the project
+	hooksOutside bool // all of them, as git has it, and at a push those that lie in the project
 	guard        protection
 	limit        time.Duration // of each run; 0 is none
 	argv         []string      // of the shim, nil for none
@@ -52,7 +52,7 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
-		projectHooks: opt.Hooks == "outside",
+		hooksOutside: opt.Hooks == "outside",
 		guard:        newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim,
 		scratch:  filepath.Join(l.gitDir, ours+"0"),
 		patience: 2 * time.Second, zero: strings.Repeat("0", 40),

@@ -81,9 +81,12 @@ type Options struct {
 	Dir string // any directory inside the working tree
 	// repository-relative slash paths, directories with a final slash: never snapshotted, restored or reported
 	Protect []string
-	Hooks   string   // "run" (default), "skip", "fail", or "outside": that of a push too, where it lies in the project
-	Git     string   // the git program; "" is the one on the PATH of Env
-	Env     []string // the environment that configuration and the git program see
+	// of commits: "run" (default) where they are checked, "skip", "fail", or "outside", as git has it, at a push too where
+	// they lie in the project
+	Hooks string
+
+	Git string   // the git program; "" is the one on the PATH of Env
+	Env []string // the environment that configuration and the git program see
 
 	// Shim is our own command line that runs the git program after Claim, so that git and its hooks end with us,
 	// however we end. Nil: git is a plain child.

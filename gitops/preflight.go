@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -23,7 +22,7 @@ func inspect(l layout, set settings, policy string) (byGit []string, err error) 
 	case policy == "fail":
 		return nil, &RefusedError{Reason: hooksOf(names) + " would run at each commit, and the policy is to fail then",
 			Hint: "choose hooks run or skip"}
-	default:
+	case policy == "outside":
 		byGit = append(byGit, hooksOf(names)+" to run")
 	}
 	return byGit, nil
@@ -54,42 +53,4 @@ func underway(l layout) (what, hint string) {
 func (r *Repo) Underway() string {
 	what, _ := underway(r.l)
 	return what
-}
-
-// commitHooks are those that a commit runs.
-var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction",
-	"post-index-change"}
-
-// liveHooks names the executable commit hooks, and those that git takes from its configuration.
-func liveHooks(l layout, set settings) (names []string) {
-	for _, h := range commitHooks {
-		if fi, err := os.Stat(filepath.Join(hooksDir(l, set), h)); err == nil && fi.Mode().IsRegular() &&
-			fi.Mode()&0o111 != 0 {
-			names = append(names, h)
-		}
-	}
-	for _, key := range sortedKeys(set) {
-		if name, ok := strings.CutSuffix(key, ".command"); ok && strings.HasPrefix(key, "hook.") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func hooksOf(names []string) string {
-	if len(names) == 1 {
-		return "hook " + names[0]
-	}
-	return "hooks " + strings.Join(names, ", ")
-}
-
-func hooksDir(l layout, set settings) string {
-	p, ok := set["core.hookspath"]
-	switch {
-	case !ok:
-		return filepath.Join(l.commonDir, "hooks")
-	case filepath.IsAbs(p):
-		return p
-	}
-	return filepath.Join(l.root, p)
 }

@@ -11,7 +11,10 @@ func TestInspect(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, prepare, hooks, notes, refused string }{
 		{name: "plain"},
-		{name: "a hook", prepare: hook("pre-commit", "true"), notes: "hook pre-commit to run"},
+		{name: "a hook", prepare: hook("pre-commit", "true"), notes: "hook pre-commit to run where commits are checked"},
+		{name: "hooks that run nowhere", prepare: hook("post-commit", "true") + hook("commit-msg", "true"),
+			notes: "hook commit-msg to run where commits are checked; hook post-commit to run only with git.hooks=outside"},
+		{name: "a hook outside", prepare: hook("pre-commit", "true"), hooks: "outside", notes: "hook pre-commit to run: the git"},
 		{name: "a hook to skip", prepare: hook("pre-commit", "true"), hooks: "skip"},
 		{name: "a hook to fail", prepare: hook("pre-commit", "true"), hooks: "fail",
 			refused: "hook pre-commit would run"},

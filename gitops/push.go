@@ -46,7 +46,7 @@ var pushHooks = []string{pushHook, "reference-transaction"}
 func (r *Repo) SkipsPushHook() string {
 	root, err := filepath.EvalSymlinks(r.l.root)
 	own, oerr := filepath.EvalSymlinks(r.l.commonDir)
-	if !r.cli.hooks || r.cli.projectHooks || err != nil || oerr != nil {
+	if !r.cli.hooks || r.cli.hooksOutside || err != nil || oerr != nil {
 		return ""
 	}
 	for _, name := range pushHooks {

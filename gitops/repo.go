@@ -115,12 +115,15 @@ func (r *Repo) Root() string { return r.l.root }
 // Dir is the git directory of this working tree.
 func (r *Repo) Dir() string { return r.l.gitDir }
 
-// Notes says what the git program does instead of go-git, and why, in lines.
-func (r *Repo) Notes() []string {
-	if r.byGit == "" {
-		return nil
+// Notes says where hooks run, and what the git program does instead of go-git, and why, in lines.
+func (r *Repo) Notes() (notes []string) {
+	if note := r.hooksNote(); note != "" {
+		notes = append(notes, note)
 	}
-	return []string{r.byGit + ": the git program makes the commits"}
+	if r.byGit != "" {
+		notes = append(notes, r.byGit+": the git program makes the commits")
+	}
+	return notes
 }
 
 // ByGit says why the git program makes the commits: hooks, signing; "" where it does not.

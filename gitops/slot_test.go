@@ -321,6 +321,9 @@ func TestSlotCommitsAWave(t *testing.T) {
 			}
 			s.sh("echo mine >d/b; echo u >untracked; echo done >.scud/t.json")
 			r := s.reopen(".descartes/", ".scud/")
+			if hooks {
+				r.opt.Hooks, r.byGit = "outside", "hooks"
+			}
 			slot, in := prepared(t, s, r)
 			in.sh("echo changed >a; echo new >n; echo report >left")
 			tree, err := r.TreeWith(t.Context(), snap(t, slot.Repo), headTree(t, r), []string{"left"})

@@ -89,8 +89,18 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 		if met, err := merged(gctx, p, t); err != nil || met != nil {
 			return checked{verdict: prompt.Clashed, clash: met}, err
 		}
+		hook, err := hooked(ctx, p, t, with)
+		if err != nil {
+			return c, err
+		}
+		if hook != nil && hook.Result.Cancelled {
+			return checked{verdict: prompt.Cancelled}, nil
+		}
 		if at, err = inCheckTree(gctx, p, t, with); err != nil {
 			return c, err
+		}
+		if hook != nil {
+			t.res.Checks, t.res.Verify = []attempt.Ran{*hook}, &hook.Result
 		}
 	}
 	if t.res, err = at.runner.Judge(ctx, at.ws, at.input(t.in), t.res, with.tell); err != nil {
@@ -153,6 +163,39 @@ func inCheckTree(ctx context.Context, p *place, t *try, with *aids) (*seats, err
 	}
 	t.res.Changed = len(t.res.Work.Changed)
 	return at, nil
+}
+
+// hooked has the user's hooks look at what a try brings to its branch; what they change of it is in its work then. hook
+// is nil where they let it pass.
+func hooked(ctx context.Context, p *place, t *try, with *aids) (hook *attempt.Ran, err error) {
+	if p.kind != prompt.Branch || !p.repo.ChecksWork() || t.res.Work.After == t.base {
+		return nil, nil
+	}
+	gctx := context.WithoutCancel(ctx)
+	at, err := p.judged(gctx, func(line string) error { return with.note(line) })
+	if err != nil {
+		return nil, err
+	}
+	start, was := t.start(p), t.res.Work
+	start.Whole = false
+	if _, err := at.slot.Prepare(gctx, start); err != nil {
+		return nil, err
+	}
+	tree, hook, err := at.runner.PreCommit(ctx, at.slot, start, t.hookLimits(with.job), at.input(t.in), with.tell)
+	if err != nil {
+		return nil, err
+	}
+	t.res.Work.After = tree
+	if at == &p.seats { // its rules read there what it came to
+		start = t.start(p)
+		start.Made = &was
+		if _, err := at.slot.Prepare(gctx, start); err != nil {
+			return nil, err
+		}
+		t.res.Work, err = at.slot.Look(gctx)
+		t.res.Changed = len(t.res.Work.Changed)
+	}
+	return hook, err
 }
 
 // start is how a slot gets the work of a try.

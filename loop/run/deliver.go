@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/config"
 	"descartes/gitops"
@@ -122,7 +123,9 @@ func commit(ctx, hooks context.Context, p *place, job *loop.PromptJob, t *try, m
 		return d, gitErr("read the commits of an iteration", err)
 	}
 	at := cmp.Or(own, head)
-	if p.repo.ByGit() != "" { // who makes it reads the files
+	wave := gitops.Wave{Message: message(subject(job, t.it, p.id)), Tree: t.res.Work.After, On: at, Began: t.hooks}
+	heard := heardMessage(hooks, p, job, t, &wave)
+	if heard == nil && p.repo.ByGit() != "" { // who makes it reads the files
 		p.holds = prompt.Try{}
 		base, err := p.repo.CommitTree(at)
 		if err == nil {
@@ -133,8 +136,10 @@ func commit(ctx, hooks context.Context, p *place, job *loop.PromptJob, t *try, m
 		}
 	}
 	crash.Point("before-iteration-commit")
-	wave := gitops.Wave{Message: message(subject(job, t.it, p.id)), Tree: t.res.Work.After, On: at, Began: t.hooks}
-	c, err := p.slot.Repo().CommitWave(hooks, wave)
+	c, err := gitops.Commit{}, heard
+	if err == nil {
+		c, err = p.slot.Repo().CommitWave(hooks, wave)
+	}
 	switch {
 	case err != nil && hooks.Err() != nil:
 		return d, gitErr(fmt.Sprintf("commit iteration %d", t.Number), err)
@@ -165,6 +170,32 @@ func commit(ctx, hooks context.Context, p *place, job *loop.PromptJob, t *try, m
 	return d, nil
 }
 
+// heardMessage has the user's hooks look at the message of a commit.
+func heardMessage(ctx context.Context, p *place, job *loop.PromptJob, t *try, w *gitops.Wave) error {
+	base, err := p.repo.CommitTree(w.On)
+	if err != nil || !p.repo.ChecksMessage() || w.Tree == base {
+		return err
+	}
+	gctx := context.WithoutCancel(ctx)
+	at, err := p.judged(gctx, func(string) error { return nil }) // what it would say was said
+	if err != nil {
+		return err
+	}
+	if at == &p.seats {
+		p.holds = prompt.Try{}
+	}
+	if _, err := at.slot.Prepare(gctx, workspace.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
+		return err
+	}
+	w.Message, err = at.runner.Message(ctx, at.slot, w.Message, t.hookLimits(job), at.input(t.in))
+	return err
+}
+
+// hookLimits are the user's hooks as the run has them.
+func (t *try) hookLimits(job *loop.PromptJob) attempt.Hooks {
+	return attempt.Hooks{Began: t.hooks, Limit: time.Duration(job.Config.Git.HookTimeout) * time.Second}
+}
+
 // ownCommits is the tip of the agent's own commits if they can become the branch's as they are, or "" and why not.
 func ownCommits(ctx context.Context, p *place, job *loop.PromptJob, t *try, tip string) (own, why string,
 	err error) {
@@ -174,8 +205,8 @@ func ownCommits(ctx context.Context, p *place, job *loop.PromptJob, t *try, tip 
 		return "", "", nil
 	case tip == "" || tip != t.stand.Head.Hash || !p.repo.LeadsTo(ctx, work.Commits, tip):
 		return "", "is not on top of the branch", nil
-	case p.repo.ByGit() != "":
-		return "", "is neither signed nor seen by hooks (" + p.repo.ByGit() + ")", nil
+	case p.repo.NotByUs() != "":
+		return "", "is neither signed nor seen by hooks (" + p.repo.NotByUs() + ")", nil
 	}
 	paths, err := p.repo.Between(ctx, tip, work.Commits)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/config"
 	"descartes/gitops"
@@ -106,6 +107,7 @@ type onTip struct {
 	on   string      // commit that it is merged onto
 	base gitops.Tree // of that
 	tree gitops.Tree // what both make
+	work gitops.Tree // that is checked: with what hooks changed
 	met  []gitops.Conflict
 	void bool // what it is to stand on does not merge itself
 }
@@ -126,6 +128,7 @@ func mergeOntoTip(ctx context.Context, g *ground, now *standing, m *made, ahead 
 	}
 	o.on = tip
 	o.tree, o.met, err = g.repo.Merge(ctx, tip, m.commit)
+	o.work = o.tree
 	return o, err
 }
 
@@ -156,7 +159,11 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	case a.Checked:
 		e.Result = scheduler.Passed
 	default:
-		if res, err = judged(ctx, g, &now, a, m, o, at, v); err != nil {
+		hook, err := hooked(ctx, g, &now, m, &o, at, v)
+		if err != nil {
+			return r, err
+		}
+		if res, err = judged(ctx, g, &now, a, m, o, hook, at, v); err != nil {
 			return r, err
 		}
 		e.Result, e.Mended = resultOf(&res), mended(a.Known, &res)
@@ -192,7 +199,7 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	if a.Review == scheduler.Always || a.Review == scheduler.IfChanged && e.Changed || len(a.On) > 0 {
 		return r, m.passed(gctx, g, &o, &res.Work)
 	}
-	tree := o.tree
+	tree := o.work
 	if !a.Checked && res.Work.After != "" {
 		tree = res.Work.After
 	}
@@ -241,12 +248,45 @@ func (m *made) passed(ctx context.Context, g *ground, o *onTip, work *workspace.
 	return nil
 }
 
-// judged checks a merged commit.
-func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m *made, o onTip, at *tree,
-	v voice) (attempt.Result, error) {
-	gctx := context.WithoutCancel(ctx)
-	start := workspace.Start{Base: o.base, Before: o.tree, At: headOf(now), Whole: true, Since: m.began,
+// start is how the check tree gets what an attempt's commit and the tip make.
+func (m *made) start(now *standing, o *onTip) workspace.Start {
+	return workspace.Start{Base: o.base, Before: o.work, At: headOf(now), Whole: true, Since: m.began,
 		Tips: now.chain.Tips(), Aside: strings.TrimSuffix(m.in.Log, ".log")}
+}
+
+// hooked has the user's hooks look at what a merged commit brings; what they change of it is checked then. hook is
+// nil where they let it pass.
+func hooked(ctx context.Context, g *ground, now *standing, m *made, o *onTip, at *tree, v voice) (hook *attempt.Ran,
+	err error) {
+	if !g.repo.ChecksWork() || o.tree == o.base {
+		return nil, nil
+	}
+	start := m.start(now, o)
+	start.Whole = false
+	if err := at.prepare(context.WithoutCancel(ctx), g, v, start); err != nil {
+		return nil, err
+	}
+	in := m.in
+	in.Env = append(slices.Clip(in.Env), at.slot.Env()...)
+	o.work, hook, err = at.runner.PreCommit(ctx, at.slot, start, g.hooks(now), in, v.tell)
+	return hook, err
+}
+
+// hooks are the user's hooks as the run has them.
+func (g *ground) hooks(now *standing) attempt.Hooks {
+	return attempt.Hooks{Began: now.chain.Links[0].Head, Limit: time.Duration(g.config.Git.HookTimeout) * time.Second}
+}
+
+// judged checks a merged commit, which a hook of the user's refuses unless that is nil.
+func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m *made, o onTip, hook *attempt.Ran,
+	at *tree, v voice) (attempt.Result, error) {
+	gctx := context.WithoutCancel(ctx)
+	if hook != nil && hook.Result.Cancelled {
+		res := m.res
+		res.Verdict = verify.Cancelled
+		return res, nil
+	}
+	start := m.start(now, &o)
 	if err := at.prepare(ctx, g, v, start); err != nil {
 		if ctx.Err() != nil { // its set-up may take long
 			res := m.res
@@ -264,6 +304,9 @@ func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m 
 	in.Env = append(slices.Clip(in.Env), at.slot.Env()...)
 	in.All = in.All || m.accepts != nil
 	res.Checks, res.Verify, res.Looks, res.Objection = nil, nil, nil, nil
+	if hook != nil {
+		res.Checks, res.Verify = []attempt.Ran{*hook}, &hook.Result
+	}
 	if res, err = at.runner.Judge(ctx, w, in, res, v.tell); err != nil {
 		return res, err
 	}

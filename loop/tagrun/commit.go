@@ -82,7 +82,7 @@ func commitWave(ctx context.Context, g *ground, now standing, a scheduler.Commit
 	}
 	units := bringsOf(&now, a.Tip)
 	crash.Point("before-wave-commit")
-	hash, made, err := makeCommit(ctx, g, at, v, gitops.Wave{Message: g.tools.Redact.Text(w.Message()), Tree: onto,
+	hash, made, err := makeCommit(ctx, g, &now, at, v, gitops.Wave{Message: g.tools.Redact.Text(w.Message()), Tree: onto,
 		On: head, Began: c.Links[0].Head, Files: files})
 	if err != nil {
 		return r, gitErr(what, err)
@@ -202,21 +202,35 @@ func checkOnto(ctx context.Context, g *ground, s *standing, tip int, onto gitops
 	return scheduler.Passed, nil
 }
 
-// makeCommit makes a commit that no ref names yet. Where the git program makes it, with hooks and signing, a check tree
-// has the files.
-func makeCommit(ctx context.Context, g *ground, at *tree, v voice, w gitops.Wave) (hash string, c gitops.Commit,
-	err error) {
+// makeCommit makes a commit that no ref names yet. Where the git program makes it, or hooks look at its message, a check
+// tree has the files.
+func makeCommit(ctx context.Context, g *ground, now *standing, at *tree, v voice, w gitops.Wave) (hash string,
+	c gitops.Commit, err error) {
 	repo := g.repo
-	if repo.ByGit() != "" {
+	if repo.ByGit() != "" || repo.ChecksMessage() {
 		gctx := context.WithoutCancel(ctx)
 		base, err := repo.CommitTree(w.On)
 		if err != nil {
 			return "", c, err
 		}
-		if err := at.prepare(gctx, g, v, workspace.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
+		start := workspace.Start{Base: base, Before: w.Tree, At: w.On}
+		if err := at.prepare(gctx, g, v, start); err != nil {
 			return "", c, err
 		}
-		repo = at.slot.Repo()
+		if repo.ChecksMessage() && w.Tree != base {
+			in := attempt.Input{Name: "commit", Log: g.home.NamedLog(g.id, "commit"), Env: at.slot.Env()}
+			if w.Message, err = at.runner.Message(ctx, at.slot, w.Message, g.hooks(now), in); err != nil {
+				return "", c, err
+			}
+			if repo.ByGit() != "" {
+				if err := at.prepare(gctx, g, v, start); err != nil {
+					return "", c, err
+				}
+			}
+		}
+		if repo.ByGit() != "" {
+			repo = at.slot.Repo()
+		}
 	}
 	if c, err = repo.CommitWave(ctx, w); err != nil {
 		return "", c, err
