@@ -3,8 +3,6 @@ package tagrun
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,24 +27,13 @@ func TestKilledAtEachLine(t *testing.T) {
 		w.write("tries/"+env["DESCARTES_TASK_ID"]+"."+env["DESCARTES_ATTEMPT"], "")
 		return w.works(env)
 	}
-	copies := t.TempDir()
-	at := func(what string, k int) string { return filepath.Join(copies, what+strconv.Itoa(k)) }
-	bring := func(from, to string) {
-		t.Helper()
-		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	n := 0
-	w.tell = func(e journal.Event) { // the run waits
-		n++
-		bring(w.dir, at("dir", n))
-		bring(w.pool, at("pool", n))
-	}
+	var back []func()
+	w.tell = func(journal.Event) { back = append(back, w.copied()) } // the run waits
 	w.ends(loop.StartOptions{Name: "night"}, journal.TasksBlocked)
 	home := store.NewHome(w.dir)
 	path := home.Events("night")
 	events, err := journal.ReadEvents(path)
+	n := len(back)
 	if err != nil || len(events) != n || n < 50 {
 		t.Fatalf("%d lines, %d of them told, %v", len(events), n, err)
 	}
@@ -61,13 +48,7 @@ func TestKilledAtEachLine(t *testing.T) {
 		if k%step != 0 && !(final && lines == line) {
 			continue
 		}
-		for _, dir := range []string{w.dir, w.pool} {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
-		}
-		bring(at("dir", line), w.dir)
-		bring(at("pool", line), w.pool)
+		back[line-1]()
 		if s, err := home.Load(home.Named("night")); err == nil && s.Seq > int64(lines) || lines == 0 {
 			continue // the list has what the line says, which is on the disk before
 		}

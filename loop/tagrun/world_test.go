@@ -42,6 +42,9 @@ type world struct {
 	free  func(dir string) (int64, error) // on the disk
 	looks []attempt.Look
 
+	interrupt context.CancelCauseFunc // ends the run at work at once
+	stop      chan struct{}           // closed: what is under way is finished
+
 	mu  sync.Mutex
 	at  string   // folder of the agent or check at work, "" between them
 	ran []string // "task attempt", in order
@@ -215,7 +218,10 @@ func (w *world) run(opt loop.StartOptions) (loop.Outcome, error) {
 	if err != nil {
 		return loop.Outcome{}, err
 	}
-	out, err := r.Run(w.t.Context(), nil)
+	ctx, interrupt := context.WithCancelCause(w.t.Context())
+	defer interrupt(nil)
+	w.interrupt, w.stop = interrupt, make(chan struct{})
+	out, err := r.Run(ctx, w.stop)
 	return out, errors.Join(err, r.Close())
 }
 
@@ -247,6 +253,29 @@ func (w *world) clean() {
 	}
 	if s := w.git("fsck", "--strict", "--no-dangling"); s != "" {
 		w.t.Errorf("git fsck:\n%s", s)
+	}
+}
+
+// copied copies the project and its slots, while nobody works in them. What it returns has them as they were.
+func (w *world) copied() (back func()) {
+	w.t.Helper()
+	at := w.t.TempDir()
+	bring := func(from, to string) {
+		w.t.Helper()
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			w.t.Fatalf("%v: %s", err, out)
+		}
+	}
+	bring(w.dir, at+"/dir")
+	bring(w.pool, at+"/pool")
+	return func() {
+		w.t.Helper()
+		for from, to := range map[string]string{at + "/dir": w.dir, at + "/pool": w.pool} {
+			if err := os.RemoveAll(to); err != nil {
+				w.t.Fatal(err)
+			}
+			bring(from, to)
+		}
 	}
 }
 
