@@ -168,7 +168,8 @@ func (r *Run) committed(e Committed) {
 		r.Stops.met(Trouble{Why: "moves", Code: 5, Checks: true, Commits: true})
 	}
 	if e.Result != Passed {
-		r.Stops.Cut = r.Stops.Cut || e.Result == Cut && r.Stops.Now // else what cut it short is taken back
+		// what cut it short may be taken back
+		r.Stops.Cut = r.Stops.Cut || e.Result == Cut && r.Stops.Now
 		if e.Result == Failed { // what the checks passed and the branch's own commits are red together: they look at both
 			for name, n := range k.Passed {
 				k.Passed[name] = min(n, k.In)

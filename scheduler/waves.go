@@ -96,8 +96,12 @@ func (r *Run) waveCheck(s *survey) (c WaveCheck, ok bool) {
 	for _, name := range r.Settings.WaveChecks {
 		lacks := false
 		for _, x := range k.Entries[k.Passed[name]:] {
-			if t := r.byID[x.Task]; t != nil && t.Wave < s.open && t.Wave < EndWave {
-				c.Wave, lacks = first(c.Wave, t.Wave), true
+			if t := r.byID[x.Task]; t != nil && t.Wave < s.open {
+				wave := t.Wave
+				if wave == EndWave { // its attempts ran other checks, before a resume
+					wave = max(1, r.Waves.Committed)
+				}
+				c.Wave, lacks = first(c.Wave, wave), true
 			}
 		}
 		if lacks {

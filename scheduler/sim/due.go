@@ -583,16 +583,22 @@ func (b *books) waveDue(d *day) *scheduler.WaveCheck {
 	for _, x := range b.chain {
 		loose = loose || x.Task != "" && !b.in[x.Task]
 	}
+	of := func(n *note) int {
+		if n.waveNo == scheduler.EndWave { // in no wave: what is committed last is the nearest
+			return max(1, b.committed)
+		}
+		return n.waveNo
+	}
 	unseen := func(name string, which func(*note) bool) (wave int) {
 		for _, x := range b.chain {
 			if n := b.notes[x.Task]; n != nil && !b.seen[name][x.Task] && which(n) {
-				wave = earliest(wave, n.waveNo)
+				wave = earliest(wave, of(n))
 			}
 		}
 		return wave
 	}
 	for _, name := range b.set.WaveChecks {
-		w := unseen(name, func(n *note) bool { return n.waveNo < d.open && n.waveNo < scheduler.EndWave })
+		w := unseen(name, func(n *note) bool { return n.waveNo < d.open })
 		if w > 0 {
 			c.Wave, c.Checks = earliest(c.Wave, w), append(c.Checks, name)
 		}

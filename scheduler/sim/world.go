@@ -605,7 +605,17 @@ func (w *world) resume(kept []scheduler.Kept) {
 	}
 	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes),
 		Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Lost: slices.Clone(w.lost), Aside: w.aside,
-		Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0})
+		Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0 || w.mends() && w.IntN(2) == 0})
+}
+
+// mends: what mended a check of the end is merged, and in no commit: a moment that a night seldom meets.
+func (w *world) mends() bool {
+	if len(w.trunk) == 0 {
+		return false
+	}
+	id := w.trunk[len(w.trunk)-1].Task
+	n := w.b.notes[id]
+	return n != nil && n.waveNo == scheduler.EndWave && !slices.Contains(w.branch, id)
 }
 
 // sameAgain: the journal folded again gives the same run.
@@ -811,6 +821,10 @@ func (w *world) newTask() scheduler.Listed {
 
 // person may do something, or a machine may.
 func (w *world) person() bool {
+	if w.mends() && w.IntN(3) == 0 {
+		w.kill()
+		return true
+	}
 	switch w.IntN(70) {
 	case 0:
 		w.kill()
