@@ -25,7 +25,7 @@ func (r *Run) checkDue(s *survey) Action {
 	if k.Checks >= s.trees || k.Checks > 0 && r.checksAlone() {
 		return nil
 	}
-	if r.needsBaseline() && !r.Stops.noChecks(s.now, &r.Limits) {
+	if r.needsBaseline() && s.open <= EndWave && !r.Stops.noChecks(s.now, &r.Limits) {
 		return r.alone(Check{Purpose: Baseline})
 	}
 	if task := r.Breaker.doubted(); task != "" && !r.Stops.noChecks(s.now, &r.Limits) {

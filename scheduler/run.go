@@ -95,6 +95,7 @@ type Run struct {
 	Known    []string // failures of the trunk that count for nothing
 	Ended    string
 
+	retried  []retried
 	turns    int
 	byID     map[string]*Task
 	links    links
@@ -161,7 +162,9 @@ func (r *Run) Apply(e Event) {
 	case Rewound:
 		r.rewound(e)
 	case Ended:
-		r.Ended = e.Why
+		if r.Ended = e.Why; e.Why == "baseline" {
+			r.takeBackRetries()
+		}
 	}
 	if r.renumber {
 		r.numberWaves()
@@ -184,6 +187,7 @@ func (r *Run) requested(e Requested) {
 		r.Stops.Term = r.Stops.Term || e.Request == Term
 	case Retry:
 		if t.Stage == Blocked {
+			r.retried = append(r.retried, retried{t.ID, t.Word, t.Facts})
 			if t.reopen(); t.Word == Stuck { // which is older
 				t.Word = ""
 			}
@@ -205,6 +209,28 @@ func (r *Run) requested(e Requested) {
 			}
 		}
 	}
+}
+
+// retried is a task that a person tries again, as it was before.
+type retried struct {
+	task  string
+	word  Word
+	facts Facts
+}
+
+// takeBackRetries: a run that was refused leaves nothing behind.
+func (r *Run) takeBackRetries() {
+	for _, was := range r.retried {
+		t := r.byID[was.task]
+		if t.Stage != Pending || t.Accepted {
+			continue
+		}
+		if t.Facts = was.facts; was.word == Stuck && t.Word == "" {
+			t.Word = Stuck
+		}
+		r.move(t, Blocked, -1)
+	}
+	r.retried = nil
 }
 
 // takeAccepted has what a person accepted checked, once the trunk has what it needs.
@@ -229,7 +255,7 @@ func (r *Run) setLimits(l Limits) {
 
 // resumed takes git's word for what is in, and the journal's for the rest.
 func (r *Run) resumed(e Resumed) {
-	r.Settings, r.Lanes = e.Settings, slices.Clone(e.Lanes)
+	r.Settings, r.Lanes, r.retried = e.Settings, slices.Clone(e.Lanes), nil
 	r.Stops, r.Ended, r.Worked = Stops{}, "", false
 	r.Accounts.Forget(false)
 	if r.Breaker.opened.byTip { // no agent pays for it again

@@ -124,6 +124,15 @@ type note struct {
 	paths     map[string]bool
 	listed    bool // the branch's list says so
 	writing   bool
+	before    *note // a person tried it again, since the run was started
+}
+
+// takeBack: the run was refused, and it is as it was before a person tried it again.
+func (n *note) takeBack() {
+	is := *n
+	*n = *n.before
+	n.now, n.row, n.last, n.waveNo, n.floor = is.now, is.row, is.last, is.waveNo, is.floor
+	n.listed, n.writing, n.before = is.listed, is.writing, nil
 }
 
 func newBooks() *books {
@@ -405,6 +414,12 @@ func (b *books) note(e scheduler.Event) {
 		b.rewound(e)
 	case scheduler.Ended:
 		b.ended = true
+		for _, n := range b.all {
+			if n.before != nil && e.Why == "baseline" && b.is(n) == "open" && !n.accepted {
+				n.takeBack()
+			}
+			n.before = nil
+		}
 	}
 	if b.after(); b.renumber {
 		b.number()
@@ -441,7 +456,9 @@ func (b *books) asked(e scheduler.Requested) {
 		b.stopped, b.now, b.term = true, true, b.term || e.Request == scheduler.Term
 	case scheduler.Retry:
 		if b.is(n) == "blocked" {
+			was := *n
 			n.forget()
+			n.before = &was
 			n.overruled = true
 			if n.waveNo < b.upto {
 				b.upto = n.waveNo
@@ -901,6 +918,9 @@ func (b *books) resume(e scheduler.Resumed) {
 	b.paused, b.stopped, b.now, b.term, b.ended, b.cutCommit = false, false, false, false, false, false
 	b.lost, b.trouble, b.noChecks, b.noCommits, b.moved = nil, scheduler.Trouble{}, false, false, 0
 	b.unpushed = false
+	for _, n := range b.all {
+		n.before = nil
+	}
 	b.worked, b.busy, b.wave, b.redOnce, b.doubt = false, "", nil, nil, failure{}
 	b.rest, b.faults, b.refused = map[string]time.Time{}, map[string]int{}, map[string]bool{}
 	if b.open.byTip {

@@ -484,7 +484,7 @@ func (b *books) checkDue(d *day) scheduler.Action {
 		}
 	}
 	known := slices.Sorted(maps.Keys(b.known))
-	if b.wantsBaseline() && !b.quiet(d.now) {
+	if b.wantsBaseline() && d.open <= scheduler.EndWave && !b.quiet(d.now) {
 		return b.whenFree(scheduler.Check{Purpose: scheduler.Baseline})
 	}
 	if b.doubt.task != "" && !b.quiet(d.now) {
