@@ -23,7 +23,8 @@ const (
 	messageOf  = "commit-msg"
 )
 
-var commitHooks = []string{PreCommit, messageFor, messageOf, "post-commit", "reference-transaction", "post-index-change"}
+var commitHooks = []string{PreCommit, messageFor, messageOf, "post-commit", "reference-transaction",
+	"post-index-change"}
 
 // liveHooks names the executable commit hooks, and those that git takes from its configuration.
 func liveHooks(l layout, set settings) (names []string) {
@@ -122,8 +123,8 @@ const hookPlace = ".git/descartes-hooks"
 // messageFile is where message hooks find the message, and leave it.
 const messageFile = ".git/COMMIT_EDITMSG"
 
-// PreCommitCommand lays the user's hooks into the slot, which stands at the commit that is to be the parent, and returns
-// the command that runs those of a commit of a tree there. What they make and do not stage is gone afterwards. began is
+// PreCommitCommand lays the user's hooks into the slot, which stands at the commit that is to be the parent, and
+// returns the command that runs those of a commit of a tree there. What they make and do not stage is gone afterwards. began is
 // the commit whose hooks run, where they lie in the working tree.
 func (s *Slot) PreCommitCommand(ctx context.Context, began string, tree Tree) (string, error) {
 	return s.hookCommand(ctx, began, tree, s.runHook(PreCommit), "git clean -fdq >/dev/null 2>&1 || :")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"descartes/internal/shell"
 )
 
 // Push sends refs to a remote, and what git-lfs sends from its hook. Nothing is forced, and a refused ref does not keep
@@ -41,8 +43,8 @@ exec git lfs pre-push "$@"
 // pushHooks are those that a push runs.
 var pushHooks = []string{pushHook, "reference-transaction"}
 
-// SkipsPushHook names a hook for whose sake Push runs none, "" for none: one among the project's files, itself or by a
-// link, may be an agent's, and would run outside its sandbox.
+// SkipsPushHook names a hook for whose sake Push runs none, "" for none: one that lies among the project's files, itself
+// or by a link, or that runs some of them, may run what is an agent's, outside its sandbox.
 func (r *Repo) SkipsPushHook() string {
 	root, err := filepath.EvalSymlinks(r.l.root)
 	own, oerr := filepath.EvalSymlinks(r.l.commonDir)
@@ -51,8 +53,14 @@ func (r *Repo) SkipsPushHook() string {
 	}
 	for _, name := range pushHooks {
 		hook, err := filepath.EvalSymlinks(filepath.Join(hooksDir(r.l, r.set), name))
-		if err != nil || holds(own, hook) || !holds(root, hook) { // there is none, or it is the user's
+		if err != nil { // there is none
 			continue
+		}
+		if holds(own, hook) || !holds(root, hook) { // it is the user's
+			if b, err := os.ReadFile(hook); err == nil && !shell.RunsBelow(root, root, string(b)) {
+				continue
+			}
+			return name
 		}
 		if rel, err := filepath.Rel(root, hook); err == nil {
 			return filepath.ToSlash(rel)

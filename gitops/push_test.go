@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A push hook among the project's files may be an agent's and does not run; the user's own does, and so does git-lfs.
+// A push hook among the project's files, or that runs some of them, may run what is an agent's and does not run; any other
+// of the user's does, and so does git-lfs.
 func TestPushHooks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -16,6 +17,7 @@ func TestPushHooks(t *testing.T) {
 		runs        bool
 	}{
 		{name: "his own", setup: "make .git/hooks/pre-push", runs: true},
+		{name: "his own that runs the project", setup: "echo make check >.git/hooks/pre-push; chmod +x .git/hooks/pre-push", skips: "pre-push"},
 		{name: "his own folder", setup: "mkdir ../mine; make ../mine/pre-push; git config core.hooksPath $PWD/../mine", runs: true},
 		{name: "husky", setup: "mkdir .husky; make .husky/pre-push; git config core.hooksPath .husky", skips: ".husky/pre-push"},
 		{name: "a link", setup: "make push.sh; ln -s ../../push.sh .git/hooks/pre-push", skips: "push.sh"},

@@ -1059,7 +1059,7 @@ func (r *Run) canPush(ctx context.Context) error {
 		return fmt.Errorf("--push: %w", err)
 	}
 	if hook := r.Repo.SkipsPushHook(); hook != "" {
-		r.note("--push leaves out the hook %s: an agent may have written it, and it would run outside the sandbox; --set git.hooks=outside runs it", hook)
+		r.note("--push leaves out the hook %s: an agent may have written what it runs, outside the sandbox; --set git.hooks=outside runs it", hook)
 	}
 	return nil
 }

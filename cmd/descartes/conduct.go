@@ -221,7 +221,7 @@ func noticesOf(r *launch.Run, p *printer) (*notify.Notifier, error) {
 		}
 	}
 	n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: os.Environ(),
-		Redact: r.Redact, Bell: bell, Warn: p.warn})
+		Redact: r.Redact, Bell: bell, Warn: p.warn, Confine: r.Notice})
 	if err != nil {
 		return nil, badInput("", "%w", err)
 	}

@@ -65,8 +65,9 @@ func arrows() map[string][]string {
 		"verify":         {"agent/process", "internal/plainfile", "verify/results"},
 		"verify/results": {"internal/plainfile"},
 		// a commit is two trees, and what it is worth is told by trees made of both
-		"verify/judge":      {"gitops", "verify", "verify/results"},
-		"gitops":            {"internal/oneline", "internal/proc", "internal/crash", "internal/oscall", "internal/plainfile"},
+		"verify/judge": {"gitops", "verify", "verify/results"},
+		"gitops": {"internal/oneline", "internal/proc", "internal/crash", "internal/oscall", "internal/plainfile",
+			"internal/shell"},
 		"internal/lockfile": {},
 		"view/print": {"verify", "verify/judge", "loop/receipt", "internal/terminal", "loop/journal", "loop/store", "tasks",
 			"view"},
@@ -81,6 +82,7 @@ func arrows() map[string][]string {
 			"view"},
 		"internal/oneline":  {},
 		"internal/safename": {},
+		"internal/shell":    {},
 		"internal/oscall":   {},
 		"loop/workspace": {"agent/process", "gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile",
 			"internal/crash", "internal/oneline", "internal/plainfile", "internal/redact", "internal/safename"},
@@ -120,7 +122,7 @@ func arrows() map[string][]string {
 		// a run of any kind, from its settings to its end
 		"launch": {"agent", "agent/process", "agent/quota", "agent/stream", "gitops", "internal/atomicfile",
 			"config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile",
-			"internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt",
+			"internal/proc", "internal/redact", "internal/sandbox", "internal/shell", "internal/terminal", "loop", "loop/attempt",
 			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/source", "loop/store",
 			"loop/tagrun", "loop/trunk", "loop/workspace", "tasks",
 			"tasks/front", "verify"},

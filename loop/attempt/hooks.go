@@ -89,8 +89,8 @@ func (a *run) tellChanged(ctx context.Context, was, made gitops.Tree) error {
 	if err != nil {
 		return err
 	}
-	return a.tell(Step{Moment: Noted, Lines: []string{"the pre-commit hook changed files, which count as part of the work: " +
-		workspace.Paths(changes)}})
+	return a.tell(Step{Moment: Noted, Lines: []string{
+		"the pre-commit hook changed files, which count as part of the work: " + workspace.Paths(changes)}})
 }
 
 // Message has the user's hooks look at the message of a commit, in a slot that is prepared for it with its parent as

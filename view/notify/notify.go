@@ -24,6 +24,8 @@ type Options struct {
 	Env     []string         // variables that URLs may name
 	Redact  *redact.Redactor // of what is sent; the journal of a run is masked already
 	Bell    func()
+	// how a command of the shell runs that is not to run as it stands: argv is nil for one that is. nil: all are
+	Confine func(line string) (argv, env []string, done func(), err error)
 	Warn    func(text string) // reports once for each target that it cannot be reached
 }
 

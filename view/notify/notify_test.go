@@ -318,7 +318,7 @@ func TestDesktop(t *testing.T) {
 		"linux":  "notify-send\n--app-name=descartes\n--\nshelf: task 5 asks\n--help \" & quit\nor `not`?\n",
 		"darwin": "osascript\n-e\non run argv\n-e\ndisplay notification (item 2 of argv) with title (item 1 of argv)\n-e\nend run\nshelf: task 5 asks\n--help \" & quit\nor `not`?\n",
 	} {
-		if err := run(t.Context(), desktopCommand(system, n), nil); err != nil {
+		if err := run(t.Context(), desktopCommand(system, n), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(filepath.Join(dir, "args"))

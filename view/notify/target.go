@@ -67,7 +67,7 @@ func parse(text string, opt *Options) (target, error) {
 		_, rest, _ = strings.Cut(full, ":")
 		return webhook(kind, full, rest)
 	}
-	return target{"command", command(text), ends()}, nil
+	return target{"command", opt.command(text), ends()}, nil
 }
 
 // webhook is a target that is called by HTTP.
@@ -223,19 +223,31 @@ func fault(err error, u *url.URL) string {
 }
 
 // command runs a command of the shell with the notice on its standard input.
-func command(line string) func(context.Context, *view.Notice) error {
+func (o *Options) command(line string) func(context.Context, *view.Notice) error {
 	argv := []string{"sh", "-c", line}
 	if runtime.GOOS == "windows" {
 		argv = []string{"cmd", "/c", line}
 	}
 	return func(ctx context.Context, n *view.Notice) error {
-		return run(ctx, argv, append(asJSON(n).body, '\n'))
+		body := append(asJSON(n).body, '\n')
+		if o.Confine == nil {
+			return run(ctx, argv, nil, body)
+		}
+		inside, env, done, err := o.Confine(line)
+		switch {
+		case err != nil:
+			return err
+		case inside == nil:
+			return run(ctx, argv, nil, body)
+		}
+		defer done()
+		return run(ctx, inside, env, body)
 	}
 }
 
 // desktop shows a notice by the desktop's own program.
 func desktop(ctx context.Context, n *view.Notice) error {
-	return run(ctx, desktopCommand(runtime.GOOS, n), nil)
+	return run(ctx, desktopCommand(runtime.GOOS, n), nil, nil)
 }
 
 // desktopCommand hands a notice over as arguments: nothing of it is script.
@@ -247,8 +259,8 @@ func desktopCommand(system string, n *view.Notice) []string {
 	return []string{"notify-send", "--app-name=descartes", "--", n.Heading, n.Message}
 }
 
-func run(ctx context.Context, argv []string, stdin []byte) error {
-	r, err := proc.Output(ctx, proc.Call{Argv: argv, Stdin: stdin, Limit: 1 << 20})
+func run(ctx context.Context, argv, env []string, stdin []byte) error {
+	r, err := proc.Output(ctx, proc.Call{Argv: argv, Env: env, Stdin: stdin, Limit: 1 << 20})
 	switch {
 	case errors.Is(err, proc.ErrNoProgram):
 		return finalError{err}
