@@ -84,9 +84,7 @@ func exitCode(out loop.Outcome, blocked int) int {
 		code = exitBlocked
 	case journal.LimitReached, journal.DeadlinePast, journal.CostReached:
 		code = exitLimit
-	case journal.BreakerOpen:
-		return exitWaits // whatever it has seen blocked
-	case journal.Paused, journal.GateBlocked, journal.GateAsks:
+	case journal.BreakerOpen, journal.Paused, journal.GateBlocked, journal.GateAsks:
 		code = exitWaits
 	}
 	switch {
