@@ -351,6 +351,22 @@ func (r *Run) readList() error {
 	return nil
 }
 
+// writeLast writes the run's statuses once more where another program, which had read the list before, has written older
+// ones since the run's end.
+func (r *Run) writeLast() error {
+	l := r.list
+	if l.read(); l.unread != nil || !l.edited || l.away {
+		return nil
+	}
+	c, err := r.job.Reread(source.Run{Stands: r.stands, Wrote: l.theirs, Waves: r.waves(),
+		Next: r.machine.Waves.Committed + 1, Proves: true, Trusts: true})
+	if err != nil { // the next run says what is wrong with it
+		return nil
+	}
+	maps.Copy(l.pending, c.Undone)
+	return l.write()
+}
+
 // stands is where a task stands in this run.
 func (r *Run) stands(id string) source.Standing {
 	t, h := r.machine.Task(id), r.book.History.Task(id)

@@ -162,6 +162,22 @@ func TestForeignChangeBetweenAttempts(t *testing.T) {
 	w.clean()
 }
 
+// A program that had read the list before writes it back when the run is over already: what is done stays done.
+func TestOlderCopyAtTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.tell = func(e journal.Event) {
+		if e.Type == journal.LoopFinished {
+			w.write(".scud/tasks/x.json", strings.Replace(threeTasks, `"pending"`, `"in-progress"`, 1))
+		}
+	}
+	w.ends(loop.StartOptions{}, journal.AllDone)
+	if got := strings.Count(w.read(".scud/tasks/x.json"), `"done"`); got != 3 {
+		t.Errorf("task file:\n%s", w.read(".scud/tasks/x.json"))
+	}
+	w.clean()
+}
+
 // What the user has not committed is in no commit, and stays as it is, whatever an agent does with git.
 func TestUsersChangesStay(t *testing.T) {
 	t.Parallel()

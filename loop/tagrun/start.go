@@ -464,6 +464,9 @@ func (r *Run) Close() error {
 	if r.bench != nil {
 		errs = append(errs, r.bench.Close())
 	}
+	if r.list != nil && r.machine.Ended != "" && r.ends.full == "" {
+		errs = append(errs, r.writeLast())
+	}
 	if r.book.Journal != nil {
 		if err := r.book.Journal.Close(); r.ends.full == "" || !loop.DiskFull(err) {
 			errs = append(errs, err)
