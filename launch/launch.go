@@ -621,11 +621,11 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		}
 	}
 	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {
-		var done func(id string) bool
+		var made trunk.Made
 		if r.Tag != nil {
-			done = func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done }
+			made = r.Tag.Made
 		}
-		if err := trunk.CanBegin(ctx, r.Repo, ref, r.list(r.Repo), done); err != nil {
+		if err := trunk.CanBegin(ctx, r.Repo, ref, r.list(r.Repo), made); err != nil {
 			return err
 		}
 		if err := r.onOther(ctx, ref); err != nil {

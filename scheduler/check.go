@@ -258,7 +258,7 @@ func (r *Run) judge(t *Task, e CheckEnded) {
 		r.move(t, Blocked, -1)
 	case e.Result == Failed:
 		r.failAttempt(t, e.Signature, false)
-		if t.Stage == Blocked && r.tipPassed() {
+		if t.Stage == Blocked && t.Check == "" && r.tipPassed() { // that the tip fails a CHECK is why its task is there
 			r.Breaker.blocked(t.ID, r.Settings.Breaker)
 		}
 	case e.Result == Clashed:

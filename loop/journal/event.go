@@ -178,7 +178,7 @@ const (
 	ReasonAnswered = "questions were answered"
 	ReasonRetry    = "retry blocked tasks"
 	ReasonTakeover = "the loop had been interrupted"
-	ReasonGone     = "gone"   // of a warning: somebody took a wave's commit away
+	ReasonGone     = "gone"   // of a warning: a blocked task that the run had added is not needed any more
 	ReasonChecks   = "checks" // of a warning: other checks decide now, and tasks have all their attempts again
 )
 

@@ -189,7 +189,7 @@ func (s *State) warned(e *Event) {
 	for _, t := range s.records(e.Tasks) {
 		switch e.Reason {
 		case ReasonGone:
-			t.Gone = true
+			t.Blocked = nil
 			s.close(t, StandIdle)
 		case ReasonChecks:
 			t.Counted = 0

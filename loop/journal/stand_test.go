@@ -37,7 +37,7 @@ func TestStand(t *testing.T) {
 		{"list changed", []Event{{Type: ListChanged, Tasks: named}},
 			[]Stand{StandUnderway, StandShelved, StandBlocked}, StandIdle},
 		{"rewound", []Event{{Type: LoopRewound, Tasks: named}}, all, StandIdle},
-		{"taken away", []Event{{Type: Warning, Reason: ReasonGone, Tasks: named}}, all, StandIdle},
+		{"not needed any more", []Event{{Type: Warning, Reason: ReasonGone, Tasks: named}}, all, StandIdle},
 		{"warned", []Event{{Type: Warning, Tasks: named}}, nil, ""},
 	}
 	has := map[Type]bool{LoopStarted: true} // as LoopResumed

@@ -19,7 +19,6 @@ type Task struct {
 	Blocked  *Event        // if it is blocked
 	GivenUp  *Event        // if it was, and no commit has its status
 	Ref      string        // last one of its attempts
-	Gone     bool          // somebody took its commit away from the branch, which was said
 	Cost     Cost
 
 	Tries

@@ -289,6 +289,15 @@ func (j *Job) Runnable() []string {
 	return out
 }
 
+// Made reports whether the list says that a task's work is made, done or begun and not in the branch yet, and whether it
+// has the task.
+func (j *Job) Made(id string) (made, listed bool) {
+	if _, listed = j.Graph.Task(id); listed {
+		made = j.Graph.Status(id) == tasks.Done || j.Graph.Status(id) == tasks.InProgress
+	}
+	return made, listed
+}
+
 // Blocked lists the leaves that the task file calls blocked or failed.
 func (j *Job) Blocked() []string {
 	var out []string

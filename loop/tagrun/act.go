@@ -192,8 +192,12 @@ func (r *Run) check(a scheduler.Check) error {
 	})
 }
 
-// whens are the points whose checks decide about the tip before any attempt.
+// whens are the points whose checks decide about the tip before any attempt. Those of a wave and of the end have their own
+// turn where the trunk has work that waits for them.
 func (r *Run) whens() []verify.When {
+	if len(r.now.chain.Units) > 0 {
+		return []verify.When{verify.AtAttempt, verify.AtMerge}
+	}
 	if r.ground.config.Baseline == config.BaselineKnown {
 		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave, verify.AtEnd}
 	}
@@ -324,18 +328,21 @@ func (r *Run) cut(a scheduler.CutTrunk) error {
 		func(ctx context.Context) (result, error) { return cutTrunk(ctx, g, now, a, v) })
 }
 
-// watch looks whether the branch is another one than the trunk knows, and takes that in.
-func (r *Run) watch() (moved bool, err error) {
+// watch looks whether the branch is another one than the trunk knows, and takes that in, before an attempt or a commit: where
+// it cannot be read the run ends, and no commit is tried.
+func (r *Run) watch(before scheduler.Action) (moved bool, err error) {
 	k := &r.machine.Trunk
 	if k.Busy != "" && k.Busy != "check" { // what that does to the branch is no news
 		return false, nil
 	}
 	e, moved, err := watchBranch(r.asks.Now, &r.ground, r.now, k.Branch)
-	if err != nil || !moved {
-		if err != nil && r.machine.Stops.Trouble.Code == 0 {
-			return true, r.trouble(err)
-		}
-		return false, err
+	if err != nil {
+		_, commits := before.(scheduler.Commit)
+		r.ends.err = err
+		return true, r.happened(scheduler.Trouble{Why: "git", Code: 5, Commits: commits})
+	}
+	if !moved {
+		return false, nil
 	}
 	return true, r.happened(e)
 }

@@ -30,11 +30,11 @@ type trunkState struct {
 
 // begins says where a run is to begin.
 type begins struct {
-	branch string                 // ref that is to get the commits; "" for a detached HEAD
-	takes  string                 // the branch that was asked for by name, brought up to what is checked out; "" for none
-	files  map[string][]byte      // that the run writes whatever the two have of them
-	done   func(task string) bool // whether the list says so
-	commit []journal.WaveCommit   // that the journal knows
+	branch string               // ref that is to get the commits; "" for a detached HEAD
+	takes  string               // the branch that was asked for by name, brought up to what is checked out; "" for none
+	files  map[string][]byte    // that the run writes whatever the two have of them
+	made   trunk.Made           // what the list says of tasks
+	commit []journal.WaveCommit // that the journal knows
 }
 
 // readTrunk reads the trunk of a resumed run, or plans where that of a new one begins: at the branch, at the branch
@@ -68,7 +68,7 @@ func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState,
 			", which has the work that this run verified, is gone",
 			Hint: "git fetch it from where it is, or start a new run"})
 	case !found:
-		err = t.now.plan(ctx, g, b.done, v)
+		err = t.now.plan(ctx, g, b.made, v)
 	default:
 		err = t.now.finish(ctx, g, v)
 	}
@@ -97,8 +97,8 @@ func (t *trunkState) read(ctx context.Context, g *ground, b begins) error {
 }
 
 // plan sets where the trunk of a new run begins.
-func (s *standing) plan(ctx context.Context, g *ground, done func(string) bool, v voice) error {
-	last, err := trunk.LeftBy(ctx, g.repo, s.of, g.list.Key(), done)
+func (s *standing) plan(ctx context.Context, g *ground, made trunk.Made, v voice) error {
+	last, err := trunk.LeftBy(ctx, g.repo, s.of, g.list.Key(), made)
 	if err == nil && last != nil {
 		last.Ref, last.Now, last.Saved = s.chain.Ref, s.chain.Now, false
 		at, err := g.repo.RefCommit(s.branch)
@@ -325,23 +325,26 @@ func watchBranch(ctx context.Context, g *ground, now standing, known []string) (
 	return e, len(e.Commits)+len(e.Lost) > 0, nil
 }
 
-// saveTrunk makes the trunk's ref, and the branch if there is none, before the first attempt.
+// saveTrunk makes the branch if there is none, and the trunk's ref, before the first attempt. A run that has a trunk had its
+// branch made: where it cannot be found it is gone.
 func saveTrunk(ctx context.Context, g *ground, now standing) (standing, error) {
 	ctx = context.WithoutCancel(ctx)
 	now.chain = now.chain.Clone()
+	if now.chain.On != "" && len(now.chain.Links) == 1 {
+		at, err := g.repo.RefCommit(now.branch)
+		if err == nil && at == "" {
+			err = g.repo.MoveRef(ctx, now.branch, "", now.chain.On, "descartes: made")
+		}
+		if err != nil {
+			return now, gitErr("make the branch "+trunk.ShortRef(now.branch), err)
+		}
+	}
 	if now.chain.Tip != "" {
 		if err := now.chain.Save(ctx); err != nil {
 			return now, gitErr("begin "+now.chain.Ref, err)
 		}
 	}
-	if now.chain.On == "" || len(now.chain.Links) > 1 {
-		return now, nil
-	}
-	at, err := g.repo.RefCommit(now.branch)
-	if err == nil && at == "" {
-		err = g.repo.MoveRef(ctx, now.branch, "", now.chain.On, "descartes: made")
-	}
-	return now, wrapped("make the branch "+trunk.ShortRef(now.branch), err)
+	return now, nil
 }
 
 // leaveTrunk keeps the trunk for the next run over the list if it has work that the branch lacks. What earlier runs left

@@ -19,7 +19,6 @@ import (
 	"descartes/loop/trunk"
 	"descartes/scheduler"
 	"descartes/specbuild"
-	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -82,7 +81,7 @@ func (r *Run) look(ctx context.Context) (rest remains, err error) {
 	}
 	v := r.voice(journal.Unit{})
 	b := begins{branch: branch, takes: r.options.Branch, files: r.list.files(g.repo, nil, nil), commit: r.book.History.WaveCommits,
-		done: func(id string) bool { return r.job.Graph.Status(id) == tasks.Done }}
+		made: r.job.Made}
 	if rest.trunk, err = readTrunk(ctx, g, b, v); err != nil {
 		return rest, err
 	}

@@ -266,7 +266,7 @@ func (r *Run) begin(a scheduler.Action) (again bool, err error) {
 	}
 	switch a := a.(type) {
 	case scheduler.Attempt:
-		if moved, err := r.watch(); moved || err != nil {
+		if moved, err := r.watch(a); moved || err != nil {
 			return true, err
 		}
 		return r.attempt(a)
@@ -277,7 +277,7 @@ func (r *Run) begin(a scheduler.Action) (again bool, err error) {
 	case scheduler.WaveCheck:
 		return false, r.checkWave(a)
 	case scheduler.Commit:
-		if moved, err := r.watch(); moved || err != nil {
+		if moved, err := r.watch(a); moved || err != nil {
 			return true, err
 		}
 		return false, r.commit(a)

@@ -109,6 +109,9 @@ func (r *Run) tellMoves(was map[string]scheduler.Stage) error {
 				lines = append(lines, &journal.Event{Type: journal.ListChanged, Unit: journal.Unit{Wave: t.Wave,
 					Of: len(r.job.Graph.Waves())}, Tasks: []string{t.ID},
 					Message: t.ID + " is " + string(r.job.Graph.Status(t.ID))})
+			} else if before == scheduler.Blocked && r.task(t.ID) == nil {
+				lines = append(lines, &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: []string{t.ID},
+					Message: "nobody is asked about " + t.ID + " any more: the branch has changed, and what it was for is tried again"})
 			}
 		}
 	}

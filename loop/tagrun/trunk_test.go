@@ -74,7 +74,7 @@ func newYard(t *testing.T) *yard {
 // start reads the trunk as a run does that starts or resumes.
 func (y *yard) start(b begins) trunkState {
 	y.t.Helper()
-	b.done = func(string) bool { return true }
+	b.made = func(string) (bool, bool) { return true, true }
 	s, err := readTrunk(y.t.Context(), y.g, b, y.voice())
 	y.do(err)
 	y.now, err = saveTrunk(y.t.Context(), y.g, s.now)

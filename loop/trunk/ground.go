@@ -23,13 +23,16 @@ func HoldsWork(ctx context.Context, repo *gitops.Repo, trunk string) (bool, erro
 	return len(c.Units) > 0, err
 }
 
+// Made is what a list says of a task: that its work is made, done or begun and not in the branch yet; and whether the list
+// has it.
+type Made func(task string) (made, listed bool)
+
 // CanBegin reports, as a RefusedError, why a new run, over the list name or a prompt loop of that name, cannot begin at
-// a branch, "" being a detached HEAD, because of what an earlier one left. done says which tasks are done; nil for a
-// prompt loop. A list is named by gitops.Named.Key, here as everywhere.
-func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done func(task string) bool) error {
+// a branch, "" being a detached HEAD, because of what an earlier one left. made is nil for a prompt loop. A list is named by gitops.Named.Key, here as everywhere.
+func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, made Made) error {
 	aside := AsideOf(name)
-	if done != nil {
-		last, err := LeftBy(ctx, repo, branch, name, done)
+	if made != nil {
+		last, err := LeftBy(ctx, repo, branch, name, made)
 		if err != nil || last != nil {
 			return err
 		}
@@ -44,7 +47,7 @@ func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done 
 // Elsewhere is the ref with the work of runs over a list that a branch, "" being a detached HEAD, lacks, "" for none:
 // the branch aside, or the trunk with work that was not committed, whose tasks are named.
 func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, list string) (ref string, loose []string, err error) {
-	last, err := LeftBy(ctx, repo, branch, list, func(string) bool { return true })
+	last, err := LeftBy(ctx, repo, branch, list, func(string) (bool, bool) { return true, true })
 	if err != nil {
 		return "", nil, err
 	}
@@ -276,7 +279,7 @@ func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at strin
 
 // LeftBy is the trunk of the last run over a list that was to commit to a branch, with the ref that names it, if a new
 // one is to begin there; nil if not.
-func LeftBy(ctx context.Context, repo *gitops.Repo, branch, list string, done func(task string) bool) (*Chain, error) {
+func LeftBy(ctx context.Context, repo *gitops.Repo, branch, list string, made Made) (*Chain, error) {
 	last := &Chain{Repo: repo}
 	for _, ref := range []string{store.TagTrunkRef(list, branch), store.OldTrunkRef(list)} {
 		found, err := last.ReadAt(ctx, ref)
@@ -295,9 +298,17 @@ func LeftBy(ctx context.Context, repo *gitops.Repo, branch, list string, done fu
 	if err != nil || repo.LeadsTo(ctx, head, last.Tip) || head != "" && Holds(ctx, repo, head, last.Tip) {
 		return nil, err
 	}
-	again := slices.DeleteFunc(slices.Clone(last.Units), done)
+	var again []string
+	goesOn := false
+	for _, id := range last.Units {
+		if is, listed := made(id); is {
+			goesOn = true
+		} else if listed {
+			again = append(again, id)
+		}
+	}
 	switch {
-	case len(again) == len(last.Units): // all of it is to be done again
+	case !goesOn: // all of it is to be done again, or is asked for no more
 		return nil, nil
 	case len(again) > 0:
 		return nil, &gitops.RefusedError{Reason: fmt.Sprintf(

@@ -802,7 +802,7 @@ func (b *books) counts(n *note, c *check, e scheduler.CheckEnded) {
 		n.work, n.stuck, n.asks = "", true, true
 	case e.Result == scheduler.Failed:
 		b.fail(n, failure{task: n.id, signature: e.Signature})
-		if b.is(n) == "blocked" && b.set.Breaker > 0 && b.open.signature == "" && e.Signature != "" &&
+		if b.is(n) == "blocked" && n.check == "" && b.set.Breaker > 0 && b.open.signature == "" && e.Signature != "" &&
 			!slices.ContainsFunc(b.failures, func(f failure) bool { return f.task != n.id }) && b.tipPassed() {
 			b.doubt = failure{task: n.id, signature: e.Signature}
 		}
