@@ -30,7 +30,8 @@ import (
 //	up    of the check at hand, dropped unless its commit becomes the tip: then it is moved into warm
 //	work  the kernel's
 //
-// So nothing that a check ran decides a later one, but for the check of the tip that later ones build on.
+// So nothing that a check ran decides a later one, but for the check of the tip that later ones build on, which built
+// nothing from a file that is gone by now: where one is, the check begins without it.
 const (
 	baseLayer = "base"
 	warmLayer = "warm"
@@ -107,7 +108,22 @@ func (s *Slot) layer(ctx context.Context) error {
 		}
 	}
 	s.state.Setup = warm.Setup
+	if s.lacks(ctx, warm.Trees) {
+		if err := s.cold(); err != nil {
+			return err
+		}
+	}
 	return errors.Join(s.fresh(upLayer), s.fresh(workLayer))
+}
+
+// lacks reports whether the tree has no longer a file of what the warm layer was built from: what was made of that
+// file would still be there, as in no fresh clone. A tree that git no longer has tells nothing: it is taken to.
+func (s *Slot) lacks(ctx context.Context, built []gitops.Tree) bool {
+	if len(built) == 0 {
+		return false
+	}
+	changed, err := s.git.Changed(ctx, built[len(built)-1], s.start.Before)
+	return err != nil || slices.ContainsFunc(changed, func(c gitops.Change) bool { return c.Op == 'D' })
 }
 
 // cold drops the warm layer: what lies below it changed.
