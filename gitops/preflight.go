@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -53,4 +54,11 @@ func underway(l layout) (what, hint string) {
 func (r *Repo) Underway() string {
 	what, _ := underway(r.l)
 	return what
+}
+
+// Switching reports whether somebody's git changes the index of the working tree just now, as it does while it checks
+// another branch out.
+func (r *Repo) Switching() bool {
+	_, err := os.Lstat(filepath.Join(r.l.gitDir, "index.lock"))
+	return err == nil
 }

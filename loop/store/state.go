@@ -38,7 +38,7 @@ type State struct {
 	Summaries       []IterationSummary `json:"iteration_summaries"`
 	Tag             string             `json:"tag"`
 	List            string             `json:"list,omitempty"` // below the project, where the tag alone does not find it
-	// the branch whose list alone has the statuses: another one than was checked out when the loop began; "": the task file has
+	// the branch whose list alone has the statuses, as another one is checked out; "": the task file has
 	ListOn         string        `json:"list_on,omitempty"`
 	Scope          Scope         `json:"scope,omitzero"`
 	CurrentWave    int           `json:"current_wave"`

@@ -395,7 +395,7 @@ func shows(g *ground, b *begun) (paths []string, err error) {
 	}
 	for _, word := range strings.Fields(b.res.Agent.Final) {
 		path, _, _ := strings.Cut(strings.TrimRight(strings.Trim(word, "`'\"*,;()[]<>"), ".:"), ":")
-		if path == "" || !filepath.IsLocal(path) || slices.Contains(paths, path) || b.files[path] != nil {
+		if path == "" || !filepath.IsLocal(path) || slices.Contains(paths, path) {
 			continue
 		}
 		if f, err := files.File(path, maxShown); err == nil && f != nil {

@@ -30,7 +30,11 @@ type listFile struct {
 	busy    func() bool  // somebody's rebase or merge is open, which a changed list would stop: it waits
 	saved   func(pending bool) error
 	pending map[string]tasks.Status
-	away    bool // commits alone have the statuses: all of them stay pending, and the file is the user's
+	// the tree has another branch than the one whose list this is: what is in the file is not read
+	moved func() bool
+	// the branch whose commits alone have the statuses, as the tree has another one: all of them stay pending, and the
+	// file is the user's; "" where the file has them
+	on      func() string
 	unsaved bool // the state file does not know what is pending
 	last    time.Time
 	stamp   time.Time // of the last commit's list: what is written about that is of the same time; zero: now
@@ -60,7 +64,7 @@ func (l *listFile) note(changes map[string]string) error {
 
 // late rewrites the file if a change waits and it is time.
 func (l *listFile) late() error {
-	if len(l.pending) == 0 || l.away && !l.unsaved || time.Since(l.last) < max(time.Second, 20*l.took) {
+	if len(l.pending) == 0 || !l.unsaved && l.on() != "" || time.Since(l.last) < max(time.Second, 20*l.took) {
 		return nil
 	}
 	return l.write()
@@ -72,7 +76,7 @@ func (l *listFile) write() error {
 	if err := l.sync(); err != nil {
 		return err
 	}
-	if l.read(); len(l.pending) > 0 && l.unread == nil && !l.away && !l.busy() {
+	if l.read(); len(l.pending) > 0 && l.unread == nil && l.on() == "" && !l.moved() && !l.busy() {
 		crash.Point("before-task-file")
 		l.file.SetReplace(atomicfile.Replacer(l.fs))
 		l.file.SetClock(l.now)
@@ -113,8 +117,15 @@ func (l *listFile) read() {
 	if l.unread == nil && l.seen.Same() && (l.mirror.Path == "" || l.mirror.Same()) {
 		return
 	}
-	before := l.file.Tasks()
+	if l.moved() {
+		return
+	}
+	before, was := l.file.Tasks(), *l.file
 	if l.unread = l.file.Refresh(); l.unread != nil {
+		return
+	}
+	if l.moved() { // just now
+		*l.file = was
 		return
 	}
 	l.compare(before)
@@ -134,7 +145,7 @@ func (l *listFile) compare(before []tasks.Task) {
 	for _, t := range l.file.Tasks() {
 		ours, mine := l.pending[t.ID]
 		// what a person decided goes before that it has begun
-		if mine && (ours.Open() && !t.Status.Open() || l.away && known[t.ID] != t.Status) {
+		if mine && (ours.Open() && !t.Status.Open() || l.on() != "" && known[t.ID] != t.Status) {
 			mine = false
 			delete(l.pending, t.ID)
 		}

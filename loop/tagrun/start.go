@@ -68,6 +68,9 @@ func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, 
 	if err := r.open(path); err != nil {
 		return r, err
 	}
+	if err := r.watchTree(ctx); err != nil {
+		return r, err
+	}
 	return r, g.home.ArchiveEnded(tools.FS, path)
 }
 
@@ -169,7 +172,8 @@ func (r *Run) open(path string) (err error) {
 	}
 	b.Own = &loop.OwnState{FS: g.tools.FS, Path: path}
 	r.list = &listFile{fs: g.tools.FS, file: r.job.File, sync: b.Journal.Sync, pending: map[string]tasks.Status{},
-		busy: func() bool { return g.repo.Underway() != "" }, saved: r.listSaved, away: b.State.ListOn != ""}
+		busy: func() bool { return g.repo.Underway() != "" }, saved: r.listSaved,
+		moved: func() bool { return false }, on: func() string { return b.State.ListOn }}
 	if err := os.MkdirAll(g.home.Run(g.id)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
@@ -443,8 +447,47 @@ func (r *Run) entries() (list []store.Entry) {
 	return list
 }
 
+// watchTree has the list read and written only where the tree has its branch. A list that no commit has is the same on
+// each.
+func (r *Run) watchTree(ctx context.Context) error {
+	g := &r.ground
+	from, err := g.repo.Head(ctx)
+	if err != nil {
+		return gitErr("read HEAD", err)
+	}
+	on := r.book.State.ListOn
+	if on == from.Branch {
+		on = ""
+	}
+	if on == "" && !trunk.HasList(ctx, g.repo, r.job.File, from.Hash) {
+		return nil
+	}
+	at := func() string {
+		head, err := g.repo.Head(context.WithoutCancel(ctx))
+		if err != nil {
+			return "?" // no branch's name
+		}
+		return head.Branch
+	}
+	r.list.moved = func() bool {
+		now := at()
+		return now != from.Branch && now != r.now.branch || g.repo.Switching()
+	}
+	r.list.on = func() string {
+		switch now := at(); {
+		case on != "" && now != r.now.branch:
+			return on
+		case now != from.Branch && now != r.now.branch:
+			return from.Branch
+		}
+		return ""
+	}
+	return nil
+}
+
 // listSaved saves the state file, which says up to which event the list is complete.
 func (r *Run) listSaved(pending bool) error {
+	r.book.State.ListOn = r.list.on()
 	s := r.snapshot()
 	if pending {
 		s.Seq = r.told.listed
