@@ -12,7 +12,8 @@ import (
 type shape struct {
 	tasks int
 	deps  func(id int) []int
-	files int // beside the list; 0 is 50
+	files int  // beside the list; 0 is 50
+	tests bool // each task has a test
 }
 
 func wide(n int) shape { return shape{tasks: n, deps: func(int) []int { return nil }} }
@@ -57,6 +58,16 @@ func (b *runner) repository(s shape) (string, error) {
 		}
 		if err := os.WriteFile(name, []byte("text\n"), 0o644); err != nil {
 			return "", err
+		}
+	}
+	if s.tests {
+		if err := os.Mkdir(filepath.Join(dir, "tests"), 0o755); err != nil {
+			return "", err
+		}
+		for id := 1; id <= s.tasks; id++ {
+			if err := os.WriteFile(filepath.Join(dir, "tests", fmt.Sprintf("%d.test.sh", id)), []byte("true\n"), 0o644); err != nil {
+				return "", err
+			}
 		}
 	}
 	for _, args := range [][]string{

@@ -178,6 +178,33 @@ func firstSlot(files int) func(*runner) (row, error) {
 	}
 }
 
+// judged is how long attempts take with old tests run on their new code, as against checks alone: each check takes a
+// second, and every third attempt changes a test that was there.
+func judged(tasks int) func(*runner) (row, error) {
+	const agent = "echo $DESCARTES_TASK_ID >work$DESCARTES_TASK_ID; test $((DESCARTES_TASK_ID % 3)) != 0 || " +
+		"echo true >>tests/$DESCARTES_TASK_ID.test.sh; echo TASK_COMPLETE"
+	return func(b *runner) (row, error) {
+		run := func(guard string) (cost, error) {
+			s := wide(tasks)
+			s.tests = true
+			dir, err := b.repository(s)
+			if err != nil {
+				return cost{}, err
+			}
+			defer os.RemoveAll(dir)
+			script := filepath.Join(b.dir, "agent.sh")
+			if err := os.WriteFile(script, []byte(agent+"\n"), 0o644); err != nil {
+				return cost{}, err
+			}
+			return b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--sandbox", "off", "--no-commit",
+				"--command", "sh "+script, "--verify", "sleep 1; for t in tests/*.test.sh; do sh $t || exit 1; done",
+				"--set", "guard="+guard)
+		}
+		wall, _, x, y, err := b.pairs(func() (cost, error) { return run("warn") }, func() (cost, error) { return run("off") })
+		return row{wall: ratio(wall), note: fmt.Sprintf("%.1f s, %.1f s", x.wall.Seconds(), y.wall.Seconds())}, err
+	}
+}
+
 // busy is the part of the time in which slots have an attempt, from its start to its verdict, by the journal.
 func busy(tasks, slots int) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
