@@ -182,7 +182,9 @@ func (w *Why) done(commit func(loop string) string) {
 		if !c.Passed {
 			continue // another run of it passed
 		}
-		w.say("verify passed in %s: %s", took(c.Seconds), c.Command)
+		if w.say("verify passed in %s: %s", took(c.Seconds), c.Command); c.Tests == nil {
+			w.say("It names no tests: only its exit status counts.")
+		}
 	}
 	w.failures()
 	if w.Commit != "" {

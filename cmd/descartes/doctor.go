@@ -354,6 +354,12 @@ func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 			continue
 		case b.Result.Passed:
 			d.good("baseline", checks[i].Title()+" passes before any task, in "+terminal.Duration(b.Result.Duration))
+			if t := b.Result.Tests; t != nil {
+				d.good("results", terminal.Count(t.Ran(), "test")+" by name")
+			} else {
+				d.lacking("results", checks[i].Title()+" names no tests: only its exit status counts",
+					"results: \"**/*.xml\" at the check, where it writes JUnit reports; docs/verification.md has the runners that are known")
+			}
 			continue
 		case b.Stops(setting):
 			d.bad("baseline", r.Redact.Text(b.Reason()), "")

@@ -31,8 +31,16 @@ func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
 	env := append(s.Input.Env[:len(s.Input.Env):len(s.Input.Env)], "DESCARTES_HOLDOUT="+h.Dir)
 	res, _, err := s.inLab(ctx, Experiment{Name: s.Input.Name + " holdout", Tree: tree,
 		Check: verify.Check{Run: h.Run, Timeout: h.Timeout}, Env: env, Log: h.Log, Clocks: s.Input.Clocks, Held: true})
-	if err != nil || res.Passed {
+	if err != nil {
 		return nil, err
+	}
+	if res.Passed {
+		if t := res.Tests; t != nil {
+			s.Show(fmt.Sprintf("the held-out checks pass; tests: %d", t.Ran()))
+		} else {
+			s.Show("the held-out checks pass; they name no tests")
+		}
+		return nil, nil
 	}
 	return &Objection{Reason: "the held-out checks " + heldOutEnd(&res)}, nil
 }

@@ -270,6 +270,14 @@ func (p *Events) iteration(e *journal.Event, d *journal.Detail) string {
 	return s
 }
 
+// named says what of a check that passed can be compared later: its tests, or its exit status alone.
+func named(t *journal.Tests) string {
+	if t == nil {
+		return "; it names no tests: only its exit status counts"
+	}
+	return ": " + terminal.Count(t.Ran, "test")
+}
+
 // check announces a check that is of no attempt: before the first one, without the work of a blocked task, or on the
 // work as a whole. How one ended that failed has lines of its own.
 func check(e *journal.Event, d *journal.Detail) string {
@@ -305,7 +313,7 @@ func check(e *journal.Event, d *journal.Detail) string {
 	case began:
 		return "baseline: checking that " + name + " passes before any task"
 	case d.Passed:
-		return "baseline: " + name + " passes," + took
+		return "baseline: " + name + " passes," + took + named(d.Tests)
 	case e.Message != "":
 		return "baseline: " + name + ": " + terminal.Clean(e.Message) + "," + took
 	}
