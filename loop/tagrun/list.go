@@ -366,7 +366,7 @@ func (r *Run) readList() error {
 // ones since the run's end.
 func (r *Run) writeLast() error {
 	l := r.list
-	if l.read(); l.unread != nil || !l.edited || l.away {
+	if l.read(); l.unread != nil || !l.edited || l.on() != "" {
 		return nil
 	}
 	c, err := r.job.Reread(source.Run{Stands: r.stands, Wrote: l.theirs, Waves: r.waves(),
