@@ -12,6 +12,9 @@ type Accounts struct {
 	rest    map[string]time.Time // after a passing fault of its provider: its turn is kept
 	faults  map[string]int       // in a row
 	refused map[string]bool      // its login or command line, in this run
+	// when the first wait for quota was to be over since an agent last got past one: a provider that does not say when
+	// its quota is back, or says what is not so, would be asked for ever
+	row time.Time
 }
 
 // rests of an account before the next one's turn comes; the executor knows how long each is.
@@ -19,7 +22,8 @@ const maxRests = 3
 
 // NewAccounts returns accounts of which nothing is known.
 func NewAccounts() Accounts {
-	return Accounts{map[string]time.Time{}, map[string]time.Time{}, map[string]int{}, map[string]bool{}}
+	return Accounts{until: map[string]time.Time{}, rest: map[string]time.Time{}, faults: map[string]int{},
+		refused: map[string]bool{}}
 }
 
 // AccountOn names an account as a worker's machine has it, whose logins and quotas are its own; "" is this machine.
@@ -45,7 +49,9 @@ func (a *Accounts) Exhaust(account string, until time.Time) {
 	if until.After(a.until[account]) {
 		a.until[account] = until
 	}
-	delete(a.faults, account)
+	if delete(a.faults, account); a.row.IsZero() {
+		a.row = until
+	}
 }
 
 // Clear forgets a limit that was met: a person says that it holds no more.
@@ -59,6 +65,15 @@ func (a *Accounts) Fault(account string, until time.Time) {
 
 // Refuse notes that a login or command line is refused.
 func (a *Accounts) Refuse(account string) { a.refused[account] = true }
+
+// Served notes that an agent got past its quota: what is waited for next has nothing to do with earlier waits.
+func (a *Accounts) Served() { a.row = time.Time{} }
+
+// IsTooLong reports whether a run with nothing else to do does not wait until then: it bounds each wait for a quota, and
+// those after the first of a row together.
+func (a *Accounts) IsTooLong(b *Bounds, until, now time.Time) bool {
+	return b.isTooLong(until, now) || !a.row.IsZero() && b.isTooLong(until, a.row)
+}
 
 // Worked ends a row of faults.
 func (a *Accounts) Worked(account string) { delete(a.faults, account) }

@@ -26,6 +26,11 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 	r.USD, t.USD = r.USD+e.USD, t.USD+e.USD
 	t.Kept = t.Kept || e.Kept
 	purpose, account := t.Purpose, AccountOn(t.Worker, t.Account)
+	switch e.Outcome {
+	case OutOfQuota, Fault, Refused, Cancelled, Clean:
+	default:
+		r.Accounts.Served()
+	}
 	switch e.Outcome { // what it says of the account, and of the agent
 	case OutOfQuota:
 		r.Accounts.Exhaust(account, e.Until)

@@ -7,7 +7,7 @@ import "time"
 type Bounds struct {
 	USD         float64       // 0: any
 	Deadline    time.Time     // zero: none
-	MaxWait     time.Duration // of one wait for a quota; 0: any
+	MaxWait     time.Duration // of one wait for a quota, and of a row of them; 0: any
 	OnLimitStop bool          // a quota that is used up ends the run instead of a wait
 }
 
@@ -17,9 +17,9 @@ func (b *Bounds) IsLate(now time.Time) bool { return !b.Deadline.IsZero() && !no
 // IsSpent reports whether that much money is all there was.
 func (b *Bounds) IsSpent(usd float64) bool { return b.USD > 0 && usd >= b.USD }
 
-// IsTooLong reports whether a run with nothing else to do does not wait until then.
-func (b *Bounds) IsTooLong(until, now time.Time) bool {
-	return b.MaxWait > 0 && until.Sub(now) > b.MaxWait || !b.Deadline.IsZero() && !until.Before(b.Deadline)
+// isTooLong reports whether a wait from since on is too long, or ends after the deadline.
+func (b *Bounds) isTooLong(until, since time.Time) bool {
+	return b.MaxWait > 0 && until.Sub(since) > b.MaxWait || !b.Deadline.IsZero() && !until.Before(b.Deadline)
 }
 
 // Limits are what a run over tasks may use.

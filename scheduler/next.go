@@ -375,7 +375,7 @@ func (r *Run) wakes(s *survey, idle bool) (at time.Time) {
 		return at
 	}
 	for _, t := range r.Tasks {
-		if u := r.waitsUntil(t, s); !u.IsZero() && !(idle && r.Limits.IsTooLong(u, s.now)) {
+		if u := r.waitsUntil(t, s); !u.IsZero() && !(idle && r.Accounts.IsTooLong(&r.Limits.Bounds, u, s.now)) {
 			at = earlier(u, at)
 		}
 	}

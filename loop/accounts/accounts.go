@@ -71,9 +71,11 @@ func (k *Known) UsedUp(names []string) loop.Outcome {
 	}
 	p := k.History.Providers.Get(first)
 	out.Message = p.Reason
+	wait := *k.Bounds
+	wait.Deadline = time.Time{}
 	switch b := k.Bounds; {
 	case b.OnLimitStop:
-	case b.MaxWait > 0 && out.Until.Sub(k.Now) > b.MaxWait:
+	case k.Machine.IsTooLong(&wait, out.Until, k.Now):
 		out.Message += "; the wait would be longer than max_wait: " + loop.ShortDuration(b.MaxWait)
 	case !b.Deadline.IsZero() && !out.Until.Before(b.Deadline):
 		out.Message += "; that is after the deadline"

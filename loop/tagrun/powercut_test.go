@@ -22,7 +22,7 @@ func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	rec := &disktest.Recorder{FS: atomicfile.OS()}
-	w.fs, w.cfg.Scud.MaxIterationsPerTask = rec, 4
+	w.fs, w.cfg.Scud.MaxIterationsPerTask = rec, 3
 	w.tell = func(e journal.Event) {
 		if e.Type.Durable() {
 			rec.Note(disktest.Op{Kind: "told", Seq: e.Seq})
@@ -59,8 +59,8 @@ func TestPowerCut(t *testing.T) {
 			}
 		})
 	}
-	if agents != 7 || states < 7000 {
-		t.Errorf("%d states and %d agents, want at least 7000 and 7", states, agents)
+	if agents != 6 || states < 6000 {
+		t.Errorf("%d states and %d agents, want at least 6000 and 6", states, agents)
 	}
 }
 

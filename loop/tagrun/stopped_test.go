@@ -10,12 +10,12 @@ import (
 	"descartes/loop/journal"
 )
 
-// TestStoppedAtEachLine has SIGTERM, or Ctrl-C, come with a line of the journal, with every eleventh, see every. That is no
+// TestStoppedAtEachLine has SIGTERM, or Ctrl-C, come with a line of the journal, with every seventeenth, see every. That is no
 // error of ours, whatever it keeps from its end, and no agent starts after it. The next run ends as it would have, and no
 // verified attempt is made again.
 func TestStoppedAtEachLine(t *testing.T) {
 	t.Parallel()
-	step := every(11)
+	step := every(17)
 	for name, c := range map[string]struct {
 		first int
 		stop  func(*world)

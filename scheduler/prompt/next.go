@@ -246,7 +246,7 @@ func (r *Run) pick(now time.Time) (account string, wake time.Time, why Why) {
 		return "", wake, NobodyCan
 	case resting && !l.Deadline.IsZero() && l.Deadline.Before(wake):
 		return "", l.Deadline, ""
-	case !resting && (l.OnLimitStop || l.IsTooLong(wake, now)):
+	case !resting && (l.OnLimitStop || r.Accounts.IsTooLong(&l.Bounds, wake, now)):
 		return "", time.Time{}, Quota
 	}
 	return "", wake, ""

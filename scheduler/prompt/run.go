@@ -231,6 +231,11 @@ func (r *Run) agentEnded(left Left, at time.Time) {
 		r.Then.Owed = r.At.Try
 	}
 	switch left.Verdict {
+	case Limited, Faulty, Refused, Cancelled:
+	default:
+		r.Accounts.Served()
+	}
+	switch left.Verdict {
 	case Limited, Faulty, Refused:
 		r.account(left.Verdict, left.Until)
 		r.Then.Again = true

@@ -43,7 +43,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.set.Baseline, w.set.Last = w.IntN(5) == 0, w.IntN(5) == 0
 	s := &w.spec
 	s.checks, s.bad, s.faulty = w.IntN(4) > 0 && w.set.Mode != Once, w.IntN(12) == 0, w.IntN(15) == 0
-	s.red, s.hook = w.IntN(12) == 0, w.IntN(12) == 0
+	s.red, s.hook, s.dry = w.IntN(12) == 0, w.IntN(12) == 0, seed%15 == 0
 	if w.kind == "criteria" {
 		s.count, s.colleague, s.hard, s.command = 1+w.IntN(3), w.IntN(3) == 0, w.IntN(4) == 0, w.IntN(2) == 0
 		s.met = make([]Proof, s.count)

@@ -48,6 +48,7 @@ type world struct {
 	rest      map[string]time.Time
 	faults    map[string]int
 	unusable  map[string]bool
+	row       time.Time // when the first wait for quota was to be over since an agent last got past one
 	failures  int
 	cause     Cause
 	crashes   int
@@ -235,7 +236,8 @@ func (w *world) pick() (account string, wake time.Time, why Why) {
 	if wake.IsZero() {
 		return "", wake, NobodyCan
 	}
-	long := w.limits.MaxWait > 0 && wake.Sub(w.now) > w.limits.MaxWait
+	long := w.limits.MaxWait > 0 && (wake.Sub(w.now) > w.limits.MaxWait ||
+		!w.row.IsZero() && wake.Sub(w.row) > w.limits.MaxWait)
 	if w.limits.OnLimitStop || long || !d.IsZero() && !wake.Before(d) {
 		return "", time.Time{}, Quota
 	}
@@ -468,7 +470,7 @@ func (w *world) agent(a Action) *Left {
 		l.Verdict, l.Error = Crashed, "exit status 1"
 	case n == 2:
 		l.Verdict, l.Error = Failed, "out of time"
-	case n == 3:
+	case n == 3 || w.spec.dry && n < 18:
 		w.quota[a.Account] = w.now.Add(time.Duration(1+w.IntN(4000)) * time.Second)
 		l.Verdict, l.Until = Limited, w.quota[a.Account]
 	case n == 4 || w.spec.faulty && n < 16:

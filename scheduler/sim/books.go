@@ -24,6 +24,7 @@ type books struct {
 	rest      map[string]time.Time
 	faults    map[string]int
 	refused   map[string]bool
+	row       time.Time // when the first wait for quota was to be over since an agent last got past one
 	chain     []scheduler.Entry
 	mergedIDs map[string]bool // tasks in it
 	in        map[string]bool // tasks that the branch has
@@ -396,8 +397,7 @@ func (b *books) note(e scheduler.Event) {
 		if e.Worker != "" {
 			login += "@" + e.Worker
 		}
-		b.until[login] = later(b.until[login], e.Until)
-		delete(b.faults, login)
+		b.exhausted(login, e.Until)
 	case scheduler.LimitCleared:
 		login := e.Account
 		if e.Worker != "" {
@@ -502,14 +502,19 @@ func (b *books) agentEnded(n *note, e scheduler.AttemptEnded) {
 		return
 	}
 	b.usd, n.usd, n.kept = b.usd+e.USD, n.usd+e.USD, n.kept || e.Kept
+	switch e.Outcome {
+	case scheduler.OutOfQuota, scheduler.Fault, scheduler.Refused, scheduler.Cancelled, scheduler.Clean:
+	default:
+		b.row = time.Time{}
+	}
 	free, login := false, n.account
 	if n.worker != "" {
 		login += "@" + n.worker
 	}
 	switch e.Outcome {
 	case scheduler.OutOfQuota:
-		b.until[login], free = later(b.until[login], e.Until), true
-		delete(b.faults, login)
+		b.exhausted(login, e.Until)
+		free = true
 	case scheduler.Fault:
 		b.rest[login], free = e.Until, true
 		b.faults[login]++
@@ -913,6 +918,13 @@ func (b *books) waveChecked(e scheduler.WaveCheckEnded) {
 	}
 }
 
+func (b *books) exhausted(login string, until time.Time) {
+	b.until[login] = later(b.until[login], until)
+	if delete(b.faults, login); b.row.IsZero() {
+		b.row = until
+	}
+}
+
 func (b *books) resume(e scheduler.Resumed) {
 	b.set, b.lanes, b.lim = e.Settings, slices.Clone(e.Lanes), e.Limits
 	b.paused, b.stopped, b.now, b.term, b.ended, b.cutCommit = false, false, false, false, false, false
@@ -923,6 +935,7 @@ func (b *books) resume(e scheduler.Resumed) {
 	}
 	b.worked, b.busy, b.wave, b.redOnce, b.doubt = false, "", nil, nil, failure{}
 	b.rest, b.faults, b.refused = map[string]time.Time{}, map[string]int{}, map[string]bool{}
+	b.row = time.Time{}
 	if b.open.byTip {
 		b.baseline = ""
 	}

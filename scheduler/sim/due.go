@@ -403,7 +403,8 @@ func (b *books) waits(d *day) (first time.Time) {
 			continue
 		}
 		at := b.quota(n, d.now).at
-		tooLong := b.lim.MaxWait > 0 && at.Sub(d.now) > b.lim.MaxWait || b.late(at)
+		tooLong := b.lim.MaxWait > 0 && (at.Sub(d.now) > b.lim.MaxWait ||
+			!b.row.IsZero() && at.Sub(b.row) > b.lim.MaxWait) || b.late(at)
 		if !at.IsZero() && (b.atWork() || !tooLong) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
