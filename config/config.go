@@ -106,6 +106,7 @@ type Config struct {
 	FleetRemote  string     `json:"fleet_remote,omitempty" arg:"remote" in:"tag resume" trust:"yes" help:"name or URL of the remote over which a fleet's machines send each other specs, results and logs (default: the branch's remote)"`
 	Barrier      bool       `json:"barrier,omitempty" in:"tag resume" trust:"no" help:"finish each wave before the next begins"`
 	RespectScope bool       `json:"respect_scope,omitempty" in:"tag resume" trust:"no" help:"with -j, never run two tasks at once whose scopes have files in common"`
+	ChecksAtOnce int        `json:"checks_at_once,omitempty" open:"1" least:"1" in:"tag resume" trust:"no" help:"with -j, how many commits are checked at the same time, each on what those before it would make, and again if one of these fails (default 1: one port, one database, warm builds)"`
 	Pool         PoolConfig `json:"pool"`
 	Git          GitConfig  `json:"git"`
 	Scud         ScudConfig `json:"scud,omitzero"`

@@ -147,6 +147,13 @@ func (r *Run) attemptChecked(t *Task, e CheckEnded) {
 	}
 }
 
+// CountsLater reports whether what the check of a task has said, or says now, counts only when those before it are merged, if
+// then.
+func (r *Run) CountsLater(task string) bool {
+	t := r.byID[task]
+	return t != nil && t.Stage == Checking && (t.On.Void || len(r.Trunk.Entries) < t.On.Tip+len(t.On.With))
+}
+
 // judgeWaiting: those before them are merged, so what was said of these counts.
 func (r *Run) judgeWaiting() {
 	var ready []*Task

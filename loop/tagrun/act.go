@@ -65,7 +65,12 @@ func (r *Run) acted(res *result) error {
 			}
 		}
 	}
-	err := r.happened(res.event, res.lines...)
+	lines := res.lines
+	if e, ok := res.event.(scheduler.CheckEnded); ok && e.Purpose == scheduler.OfAttempt && e.Result != scheduler.Passed &&
+		r.machine.CountsLater(e.Task) {
+		r.told.waiting[e.Task], lines = lines, nil
+	}
+	err := r.happened(res.event, lines...)
 	if r.ends.tip = ""; err != nil {
 		return err
 	}

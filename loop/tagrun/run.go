@@ -64,8 +64,10 @@ type told struct {
 	resumes bool                 // the run went on before
 	lost    []string             // whose commits were gone when it ended: what the list says of them since is a person's word
 	saved   bool                 // the trunk has its ref
-	said    workspace.Look       // what people answered
-	listed  int64                // up to which event the list is complete
+	// by task: what its check said on what those before it would make; it is told when that counts
+	waiting map[string][]*journal.Event
+	said    workspace.Look // what people answered
+	listed  int64          // up to which event the list is complete
 	// where tasks stood before the last event of a killed run: what became of them by it may not be in the journal
 	before map[string]scheduler.Stage
 }
@@ -213,7 +215,7 @@ func (r *Run) happenedOn(at int, e scheduler.Event, lines ...*journal.Event) err
 	if err := book.Carry(lines[at], e, nil); err != nil {
 		return err
 	}
-	if err := r.book.Write(lines...); err != nil {
+	if err := r.book.Write(append(lines, r.counted()...)...); err != nil {
 		return err
 	}
 	if !open && r.machine.Breaker.IsOpen() {
@@ -222,6 +224,21 @@ func (r *Run) happenedOn(at int, e scheduler.Event, lines ...*journal.Event) err
 		}
 	}
 	return r.tellMoves(stages)
+}
+
+// counted are the lines of checks that waited, and count now. Of one that is repeated nothing is told.
+func (r *Run) counted() (lines []*journal.Event) {
+	for _, id := range slices.Sorted(maps.Keys(r.told.waiting)) {
+		t := r.machine.Task(id)
+		switch {
+		case r.machine.CountsLater(id):
+			continue
+		case t.Stage != scheduler.Made && t.Stage != scheduler.Checking:
+			lines = append(lines, r.told.waiting[id]...)
+		}
+		delete(r.told.waiting, id)
+	}
+	return lines
 }
 
 // unitOf is what a line is about that has nothing but an event to carry.

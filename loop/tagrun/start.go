@@ -32,7 +32,7 @@ import (
 func Start(ctx context.Context, root string, job *source.Job, tools loop.Tools, opt loop.StartOptions) (_ *Run, err error) {
 	r := &Run{job: job, options: opt, did: make(chan func() error), said: make(chan report), made: map[string]*made{},
 		news:    make(chan string, 100),
-		machine: scheduler.NewRun(), told: told{waits: map[string]time.Time{}, instead: map[string]string{},
+		machine: scheduler.NewRun(), told: told{waits: map[string]time.Time{}, instead: map[string]string{}, waiting: map[string][]*journal.Event{},
 			once: map[string]bool{}, held: map[string]string{}}}
 	g := &r.ground
 	g.root, g.tag, g.config, g.repo, g.home, g.tools = root, job.File.Tag(), &job.Config, tools.Repo,
@@ -358,7 +358,7 @@ func (r *Run) listOn(ctx context.Context) (string, error) {
 func (r *Run) settings() scheduler.Settings {
 	c, opt := r.ground.config, &r.options
 	s := scheduler.Settings{Barrier: c.Barrier, Step: opt.Scope.Step || opt.Scope.Task != "", Only: opt.Scope.Task,
-		PerTask: c.Commit == config.CommitTask, Careful: c.Careful(), OtherReviewer: c.Paranoid(),
+		PerTask: c.Commit == config.CommitTask, ChecksAtOnce: c.ChecksAtOnce, Careful: c.Careful(), OtherReviewer: c.Paranoid(),
 		RespectScope: c.RespectScope, Breaker: c.Breaker,
 		Baseline: cmp.Or(c.Baseline, config.BaselineRequire)}
 	switch {
