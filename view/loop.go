@@ -470,8 +470,8 @@ func (l *Loop) ended(e journal.Ending) (Stand, string) {
 		return Blocked, "baseline failed: verify fails before any task"
 	case journal.OwnError:
 		return Blocked, "internal error"
-	case journal.AgentUnusable, journal.GitRefused, journal.ProviderFails, journal.DiskFull, journal.ChecksFail,
-		journal.TestsFailed, journal.PlanMissing:
+	case journal.AgentUnusable, journal.GitRefused, journal.TrunkGone, journal.ProviderFails, journal.DiskFull,
+		journal.ChecksFail, journal.TestsFailed, journal.PlanMissing:
 		return Blocked, e.Words()
 	}
 	return Held, e.Words()
@@ -530,7 +530,7 @@ func (l *Loop) Broke() bool {
 		return false
 	}
 	switch r.Outcome.Ending {
-	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails,
+	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.TrunkGone, journal.DiskFull, journal.BaselineFails,
 		journal.OwnError, journal.TestsFailed, journal.PlanMissing, journal.ChecksFail,
 		journal.GateBlocked, journal.GateAsks, journal.BreakerOpen:
 		return true

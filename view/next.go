@@ -103,6 +103,8 @@ func (l *Loop) Here() Next {
 		return do("descartes step" + tag + state.Config.Typed.String())
 	case journal.TasksBlocked:
 		return l.unblock(tag, again, resume)
+	case journal.TrunkGone:
+		return do("descartes start" + tag + state.Config.Typed.String())
 	case journal.LimitReached:
 		return do(fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, state.Config.Scud.MaxTotalIterations)))
 	case journal.BreakerOpen:

@@ -269,7 +269,8 @@ func (c *conduct) run(cmd *cobra.Command) error {
 		}
 		board.Hear(said.Asked)
 	}
-	if r.Repo != nil && (len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused) {
+	if r.Repo != nil && (len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused ||
+		e.Ending == journal.TrunkGone) {
 		refs, rerr := r.Repo.Refs(ctx, "refs/descartes/"+e.ID+"/")
 		if rerr != nil {
 			p.warn(rerr.Error())

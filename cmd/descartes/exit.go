@@ -68,7 +68,7 @@ func exitCode(out loop.Outcome, blocked int) int {
 		return exitInterrupted
 	case journal.Interrupted:
 		return exitTerminated
-	case journal.GitRefused:
+	case journal.GitRefused, journal.TrunkGone:
 		return exitGit
 	case journal.QuotaUsedUp:
 		return exitQuota

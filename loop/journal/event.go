@@ -192,6 +192,7 @@ const (
 	TasksBlocked  Ending = "tasks_blocked"
 	AgentUnusable Ending = "agent_unusable"
 	GitRefused    Ending = "git_refused"
+	TrunkGone     Ending = "trunk_gone" // the ref with the merged work: another run begins at the branch
 	LimitReached  Ending = "max_iterations_reached"
 	DeadlinePast  Ending = "deadline_reached"
 	CostReached   Ending = "max_cost_reached"
@@ -220,7 +221,7 @@ const (
 // Final reports whether a loop with this ending is over; any other ending can be resumed.
 func (e Ending) Final() bool {
 	switch e {
-	case AllDone, StepDone, TasksBlocked, PromiseSeen, CommandSucceeded, GateDone:
+	case AllDone, StepDone, TasksBlocked, TrunkGone, PromiseSeen, CommandSucceeded, GateDone:
 		return true
 	}
 	return false

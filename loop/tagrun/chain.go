@@ -64,9 +64,7 @@ func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState,
 	}
 	switch {
 	case !found && len(b.commit) > 0:
-		return t, gitErr("read what is verified", &gitops.RefusedError{Reason: t.now.chain.Ref +
-			", which has the work that this run verified, is gone",
-			Hint: "git fetch it from where it is, or start a new run"})
+		return t, &trunkGone{t.now.chain.Ref}
 	case !found:
 		err = t.now.plan(ctx, g, b.made, v)
 	default:
@@ -76,6 +74,13 @@ func readTrunk(ctx context.Context, g *ground, b begins, v voice) (t trunkState,
 		return t, err
 	}
 	return t, t.read(ctx, g, b)
+}
+
+// trunkGone is why a run cannot go on: the ref with the work that it merged is gone. Another run begins at the branch.
+type trunkGone struct{ ref string }
+
+func (e *trunkGone) Error() string {
+	return e.ref + ", which has the work that this run merged, is gone: what the branch does not have is to be made again"
 }
 
 // read derives the rest from the chain and the branch.

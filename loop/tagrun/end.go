@@ -163,7 +163,10 @@ func (r *Run) refused(err error) (loop.Outcome, error) {
 	r.ends.err = start.err
 	out := loop.Outcome{Ending: journal.OwnError, Message: start.Error(), Err: start.err}
 	_, git := errors.AsType[*workspace.GitError](start.err)
+	_, gone := errors.AsType[*trunkGone](start.err)
 	switch {
+	case gone:
+		out = loop.Outcome{Ending: journal.TrunkGone, Message: start.Error()}
 	case loop.DiskFull(start.err):
 		out = loop.Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + start.Error()}
 	case r.asks.Now.Err() != nil:

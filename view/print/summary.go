@@ -27,7 +27,7 @@ func Summary(l *view.Loop, paint terminal.Paint, boxed bool) string {
 			t.say("stopped: %s", terminal.Clean(out.Message))
 		}
 	}
-	if out.Ending == journal.GitRefused {
+	if out.Ending == journal.GitRefused || out.Ending == journal.TrunkGone {
 		kept, lost := l.KeptWork()
 		for _, one := range [][2]string{{"kept", kept}, {"not kept", lost}} {
 			if one[1] != "" {
