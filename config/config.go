@@ -206,6 +206,7 @@ type PoolConfig struct {
 	MaxCopy      int64    `json:"max_copy" type:"size" default:"5G" trust:"no" help:"largest amount of git-ignored files to copy into each slot, like 5G; 0: nothing"`
 	Keep         []string `json:"keep" type:"patterns" default:".env*" trust:"no" help:"git-ignored files that a fresh clone would get too: the slot that checks commits has them, besides what pool.setup makes and the folders of package managers; written as in .gitignore"`
 	Setup        string   `json:"setup,omitempty" trust:"yes" help:"command to run once in each slot, and again when a package manager's lock file changed"`
+	SetupOn      []string `json:"setup_on,omitempty" trust:"no" help:"files, as in .gitignore, that are to the setup command as lock files are: it runs again when one changed"`
 	SetupTimeout int      `json:"setup_timeout_secs,omitempty" yaml:"setup_timeout" type:"time" default:"10m" trust:"no" help:"time limit for the setup command"`
 	Fresh        bool     `json:"fresh,omitempty" trust:"no" help:"remove ignored files from a slot between attempts"`
 }

@@ -389,7 +389,9 @@ func (s *making) lane(ctx context.Context, cfg *config.Config) (l *lane, err err
 	l.accounts, l.logs = launch.Accounts(bench.Backends, s.root), filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
 	setup := bench.Setup(filepath.Join(l.logs, "setup-"+s.run+".log"))
 	commands, pool := new(launch.Commands), bench.Slots()
-	pool.Run = func(ctx context.Context, slot *workspace.Slot) error {
+	pool.Run = func(ctx context.Context, slot *workspace.Slot, command string) error {
+		setup := setup
+		setup.Command = command
 		return lab.SetUp(ctx, commands.Verifier(), slot, setup)
 	}
 	if l.slot, err = workspace.NewPool(pool).Take(ctx, 0); err != nil {

@@ -142,7 +142,7 @@ func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 func (r *Run) Slots() workspace.PoolOptions {
 	c := &r.Config.Pool
 	return workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: r.pool, Root: r.Root, Dir: r.Root,
-		Shown: r.Box.Mounts(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep, Setup: c.Setup,
+		Shown: r.Box.Mounts(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep, Setup: c.Setup, SetupOn: c.SetupOn,
 		Redact: r.Redact, Layers: r.layers}
 }
 

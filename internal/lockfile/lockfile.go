@@ -7,6 +7,7 @@ import "path"
 type File struct {
 	Update string // the command that installs what it pins; "" if the tools do that by themselves when they run
 	ByHand bool   // a person writes it, and no tool
+	Frozen string // the command that installs just what it pins and changes nothing else; "" where none is known
 }
 
 // files are the lock files by name.
@@ -14,14 +15,14 @@ var files = map[string]File{
 	"go.sum": {}, "go.work.sum": {}, "Cargo.lock": {}, "rebar.lock": {},
 	"paket.lock": {Update: "dotnet paket restore"}, "gradle.lockfile": {}, "flake.lock": {},
 	"cabal.project.freeze": {},
-	"stack.yaml.lock":      {}, "package-lock.json": {Update: "npm ci"}, "npm-shrinkwrap.json": {Update: "npm ci"},
-	"yarn.lock":      {Update: "yarn install"},
-	"pnpm-lock.yaml": {Update: "pnpm install"}, "bun.lock": {Update: "bun install"},
-	"bun.lockb": {Update: "bun install"}, "deno.lock": {Update: "deno install"},
-	"uv.lock": {Update: "uv sync"}, "poetry.lock": {Update: "poetry install"}, "pdm.lock": {Update: "pdm sync"},
-	"Pipfile.lock": {Update: "pipenv sync"}, "pixi.lock": {Update: "pixi install"},
-	"conda-lock.yml": {Update: "conda-lock install"}, "Gemfile.lock": {Update: "bundle install"},
-	"composer.lock": {Update: "composer install"}, "mix.lock": {Update: "mix deps.get"},
+	"stack.yaml.lock":      {}, "package-lock.json": {Update: "npm ci", Frozen: "npm ci"}, "npm-shrinkwrap.json": {Update: "npm ci", Frozen: "npm ci"},
+	"yarn.lock":      {Update: "yarn install", Frozen: "yarn install --frozen-lockfile"},
+	"pnpm-lock.yaml": {Update: "pnpm install", Frozen: "pnpm install --frozen-lockfile"}, "bun.lock": {Update: "bun install", Frozen: "bun install --frozen-lockfile"},
+	"bun.lockb": {Update: "bun install", Frozen: "bun install --frozen-lockfile"}, "deno.lock": {Update: "deno install"},
+	"uv.lock": {Update: "uv sync", Frozen: "uv sync --frozen"}, "poetry.lock": {Update: "poetry install", Frozen: "poetry install --no-interaction"}, "pdm.lock": {Update: "pdm sync", Frozen: "pdm sync"},
+	"Pipfile.lock": {Update: "pipenv sync", Frozen: "pipenv sync"}, "pixi.lock": {Update: "pixi install"},
+	"conda-lock.yml": {Update: "conda-lock install"}, "Gemfile.lock": {Update: "bundle install", Frozen: "bundle install"},
+	"composer.lock": {Update: "composer install", Frozen: "composer install"}, "mix.lock": {Update: "mix deps.get"},
 	"packages.lock.json": {Update: "dotnet restore"}, "pubspec.lock": {Update: "dart pub get"},
 	"Podfile.lock": {Update: "pod install"}, "Package.resolved": {Update: "swift package resolve"},
 	"Manifest.toml":    {Update: "julia --project -e 'using Pkg; Pkg.instantiate()'"},

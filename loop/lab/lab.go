@@ -158,8 +158,8 @@ func (l *Lab) open(ctx context.Context) error {
 }
 
 // setUp runs the project's set-up command in the slot.
-func (l *Lab) setUp(ctx context.Context, slot *workspace.Slot) error {
-	return SetUp(ctx, l.verify, slot, Setup{Command: l.opt.Pool.Setup, Log: l.opt.Log, Shown: l.opt.Shown,
+func (l *Lab) setUp(ctx context.Context, slot *workspace.Slot, command string) error {
+	return SetUp(ctx, l.verify, slot, Setup{Command: command, Log: l.opt.Log, Shown: l.opt.Shown,
 		Redact: l.opt.Redact, Timeout: l.opt.Setup, Held: l.held == nil})
 }
 

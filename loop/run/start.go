@@ -290,7 +290,8 @@ func (r *Run) seat(ctx context.Context, number int) error {
 	p.takes, p.open = r.options.Branch, r.openSlot
 	o := workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
 		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Layers: r.tools.Layers, Fixed: fixed,
-		Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup}
+		Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup,
+		SetupOn: c.Pool.SetupOn}
 	if c.NeedsLab() {
 		p.bench = r.newLab(o)
 	}

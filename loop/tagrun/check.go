@@ -480,8 +480,7 @@ type exam struct {
 
 // prepare checks the tree out.
 func (x *exam) prepare(ctx context.Context, g *ground, v voice) error {
-	err := x.at.prepare(ctx, g, v, workspace.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips})
-	return errors.Join(err, v.noteRun(g.pool.Notes()...))
+	return x.at.prepare(ctx, g, v, workspace.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips})
 }
 
 func (x *exam) request(g *ground) verify.Request {

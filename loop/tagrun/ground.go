@@ -92,7 +92,7 @@ func (t *tree) prepare(ctx context.Context, g *ground, v voice, start workspace.
 		why := workspace.LeadsBack(err)
 		if why == "" {
 			t.seats = s
-			return err
+			return errors.Join(err, v.noteRun(g.pool.Notes()...))
 		}
 		t.ordinary = true
 		if err := errors.Join(s.end(), v.note("no check slot, so commits are checked in a slot with your ignored files: "+
@@ -110,7 +110,7 @@ func (t *tree) prepare(ctx context.Context, g *ground, v voice, start workspace.
 		}
 	}
 	_, err := t.slot.Prepare(ctx, start)
-	return err
+	return errors.Join(err, v.noteRun(g.pool.Notes()...))
 }
 
 // made is an attempt whose agent has ended: what is checked, merged, reviewed.

@@ -255,7 +255,8 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 	fixed = append(fixed, r.job.File.Path())
 	o := workspace.PoolOptions{Repo: g.repo, Loop: g.id, FS: g.tools.FS, Place: g.tools.Pool, Root: g.root, Dir: g.root,
 		Layers: g.tools.Layers, Shown: g.tools.Shown, Fixed: fixed, Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy,
-		Keep: c.Pool.Keep, Redact: g.tools.Redact, Setup: c.Pool.Setup}
+		Keep: c.Pool.Keep, Redact: g.tools.Redact, Setup: c.Pool.Setup,
+		SetupOn: c.Pool.SetupOn}
 	say := func(line string) error {
 		return r.say(report{lines: []*journal.Event{{Type: journal.Warning, Message: line}}})
 	}
@@ -274,7 +275,7 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 		}
 		r.bench = bench
 	}
-	o.Run = func(ctx context.Context, s *workspace.Slot) error {
+	o.Run = func(ctx context.Context, s *workspace.Slot, command string) error {
 		log := g.home.NamedLog(g.id, fmt.Sprintf("setup-%d", s.Number))
 		var runner *attempt.Runner
 		if err := r.say(report{do: func() error {
@@ -285,7 +286,7 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 		}}); err != nil || runner == nil {
 			return cmp.Or(err, fmt.Errorf("slot %d is nobody's", s.Number))
 		}
-		return lab.SetUp(ctx, runner.Verify, s, lab.Setup{Command: c.Pool.Setup, Log: log, Shown: r.book.Relative(log),
+		return lab.SetUp(ctx, runner.Verify, s, lab.Setup{Command: command, Log: log, Shown: r.book.Relative(log),
 			Redact: g.tools.Redact, Timeout: seconds(c.Pool.SetupTimeout)})
 	}
 	g.pool = workspace.NewPool(o)

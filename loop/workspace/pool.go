@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,9 +48,11 @@ type PoolOptions struct {
 	// copies
 	Layers func(dir string) bool
 
-	// command to run once in each slot, and again when a lock file changed
-	Setup string
-	Run   func(ctx context.Context, s *Slot) error // runs it
+	// command to run once in each slot, and again when a lock file changed; "" is what installs what a lock file pins,
+	// where that is another than the user's folders were made by
+	Setup   string
+	SetupOn []string                                                 // other files that are as lock files are, as patterns
+	Run     func(ctx context.Context, s *Slot, command string) error // runs it
 }
 
 // Pool makes a project's slots and hands them out. A slot is made once and stays for later runs. Several loops may use
@@ -200,11 +203,13 @@ func (p *Pool) Notes() []string {
 
 // slotState is recorded about a slot between runs, once it is whole.
 type slotState struct {
-	Setup   string    `json:"setup,omitempty"` // what the set-up command was run for
-	Made    []string  `json:"made,omitempty"`  // what it made that git ignores
-	Bytes   int64     `json:"bytes,omitempty"` // what it occupies
-	Weighed time.Time `json:"weighed,omitzero"`
-	Layered bool      `json:"layered,omitempty"`
+	Setup string `json:"setup,omitempty"` // what the set-up command was run for
+	// the tree that the user had when the folders that package managers made for him were copied
+	For     gitops.Tree `json:"for,omitempty"`
+	Made    []string    `json:"made,omitempty"`  // what it made that git ignores
+	Bytes   int64       `json:"bytes,omitempty"` // what it occupies
+	Weighed time.Time   `json:"weighed,omitzero"`
+	Layered bool        `json:"layered,omitempty"`
 	// when a check slot without layers had got all that it is given
 	Furnished time.Time `json:"furnished,omitzero"`
 }
@@ -273,13 +278,17 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 		}
 		s.current = true
 	}
-	if p.opt.Setup != "" {
+	if p.opt.Setup == "" {
+		if err := p.install(ctx, s); err != nil {
+			return err
+		}
+	} else {
 		key, err := p.setupKey(ctx, s)
 		if err != nil {
 			return err
 		}
 		if s.state.Setup != key {
-			if err := p.setUp(ctx, s); err != nil {
+			if err := p.setUp(ctx, s, p.opt.Setup); err != nil {
 				return err
 			}
 			crash.Point("slot set up")
@@ -302,10 +311,10 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 }
 
 // setUp runs the set-up command, and notes what it makes.
-func (p *Pool) setUp(ctx context.Context, s *Slot) error {
+func (p *Pool) setUp(ctx context.Context, s *Slot, command string) error {
 	before, err := s.git.Ignored(ctx)
 	if err == nil {
-		err = p.opt.Run(ctx, s)
+		err = p.opt.Run(ctx, s, command)
 	}
 	if err != nil {
 		return err
@@ -319,15 +328,78 @@ func (p *Pool) setUp(ctx context.Context, s *Slot) error {
 	return err
 }
 
+// install installs what the lock files pin that are others than those by which the user's folders were made. Where it
+// fails the checks say what is missing: an attempt may have written a lock file that no program takes.
+func (p *Pool) install(ctx context.Context, s *Slot) error {
+	if s.state.For == "" || p.opt.Run == nil {
+		return nil
+	}
+	changes, err := p.opt.Repo.Changed(ctx, s.state.For, s.start.Before)
+	if err != nil {
+		return nil // the tree is gone that he had then
+	}
+	var commands []string
+	key, listed := sha256.New(), map[string]string{}
+	for _, c := range changes {
+		f, _ := lockfile.Of(c.Path)
+		if f.Frozen == "" || c.Op == 'D' {
+			continue
+		}
+		if len(listed) == 0 {
+			if listed, err = s.git.Listed(ctx); err != nil {
+				return fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
+			}
+		}
+		fmt.Fprintf(key, "%s %s\n", c.Path, listed[c.Path])
+		program, _, _ := strings.Cut(f.Frozen, " ")
+		commands = append(commands, fmt.Sprintf("(! command -v %s >/dev/null || { cd %s && %s; })", program,
+			quoted(p.inDir(s, path.Dir(c.Path))), f.Frozen))
+	}
+	want := ""
+	if len(commands) > 0 {
+		want = hex.EncodeToString(key.Sum(nil)[:16])
+	}
+	switch {
+	case s.state.Setup == want:
+		return nil
+	case want == "" && s.layered:
+		return s.cold()
+	case want == "":
+		return nil // what is installed has more than the lock files pin
+	}
+	err = p.setUp(ctx, s, strings.Join(commands, " && "))
+	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		p.mu.Lock()
+		p.notes = append(p.notes, err.Error())
+		p.mu.Unlock()
+	}
+	s.state.Setup = want
+	return p.record(s, "slot.json", s.state)
+}
+
+// inDir is a folder of the slot as its commands, which start in Dir, name it.
+func (p *Pool) inDir(s *Slot, dir string) string {
+	rel, err := filepath.Rel(p.opt.Dir, filepath.Join(p.opt.Repo.Root(), dir))
+	if err != nil {
+		return dir
+	}
+	return rel
+}
+
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
 // setupKey identifies a set-up: the command, and the lock files in the slot.
 func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
 	listed, err := s.git.Listed(ctx)
 	if err != nil {
 		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
 	}
-	blobs := map[string]string{}
+	blobs, also := map[string]string{}, gitops.NewPatterns(p.opt.SetupOn)
 	for name, about := range listed {
-		if _, locks := lockfile.Of(name); locks {
+		if _, locks := lockfile.Of(name); locks || among(name, also) {
 			blobs[name] = about
 		}
 	}
@@ -379,6 +451,12 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 			}
 		}
 		if err := p.record(s, copiedRecord, now); err != nil {
+			return err
+		}
+		s.state.For = ""
+	}
+	if s.state.For == "" {
+		if s.state.For, err = p.opt.Repo.HeadTree(ctx); err != nil {
 			return err
 		}
 	}

@@ -365,7 +365,7 @@ func TestSetup(t *testing.T) {
 	p := newProject(t, "echo 1 >go.sum; mkdir web; echo 1 >web/package-lock.json; git add .; git commit -qm locks")
 	p.opt.Setup = "make ready"
 	runs, fail := 0, true
-	p.opt.Run = func(context.Context, *Slot) error {
+	p.opt.Run = func(context.Context, *Slot, string) error {
 		if runs++; fail {
 			return errors.New("it failed")
 		}
