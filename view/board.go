@@ -357,10 +357,17 @@ func (b *Board) task(id string) Task {
 		out.Why = "status " + string(out.Status)
 	case b.asks(id) != "":
 		out.Stand, out.Why = Asks, b.asks(id)
+	case b.isMerged(id):
+		out.Stand, out.Why = Merged, "the branch gets it with the next commit"
 	case b.interrupted(id):
 		out.State, out.Stand = string(scheduler.StateReady), Interrupted
 	}
 	return out
+}
+
+// isMerged reports whether the trunk of the tag's last run has a task's work, and the branch does not.
+func (b *Board) isMerged(id string) bool {
+	return b.view != nil && b.Graph.State(id).Open() && slices.Contains(b.view.History.Uncommitted(), id)
 }
 
 // grade is that of a task that is done.

@@ -15,6 +15,7 @@ const (
 	Blocked     Stand = "blocked"     // given up
 	Running     Stand = "running"     // an attempt is worked on
 	Limited     Stand = "quota"       // waits for its provider
+	Merged      Stand = "merged"      // into the trunk, and the branch lacks it
 	Interrupted Stand = "interrupted" // its loop was killed
 	Ready       Stand = "ready"
 	Waiting     Stand = "waiting" // for other tasks
@@ -25,7 +26,7 @@ const (
 
 // Stands are all of them in order.
 func Stands() []Stand {
-	return []Stand{Asks, Blocked, Running, Limited, Interrupted, Ready, Waiting, Held, Other, Done}
+	return []Stand{Asks, Blocked, Running, Limited, Merged, Interrupted, Ready, Waiting, Held, Other, Done}
 }
 
 // looks are the sign and the colour of each stand, and the heading of a list of such tasks.
@@ -34,6 +35,7 @@ var looks = map[Stand]struct{ sign, colour, heading, help string }{
 	Blocked:     {"✗", terminal.Red, "Blocked", "blocked"},
 	Running:     {"●", terminal.Bold, "Running", "worked on"},
 	Limited:     {"…", terminal.Yellow, "Waiting for quota", "waits for its provider"},
+	Merged:      {"●", terminal.Green, "Merged", "merged, and in no commit of the branch yet"},
 	Interrupted: {"○", terminal.Yellow, "Interrupted", "interrupted, and tried again"},
 	Ready:       {"○", terminal.Faint, "Next", "ready"},
 	Waiting:     {"○", terminal.Faint, "Waiting for other tasks", "waits for other tasks"},

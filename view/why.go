@@ -75,7 +75,7 @@ func (b *Board) Why(t *tasks.Task, kept Kept, commit func(loop string) string, h
 	}
 	w.accepted = store.Accepted(answers, t.ID)
 	slices.SortStableFunc(w.Attempts, func(x, y *Attempt) int { return x.At.Compare(y.At) })
-	if b.interrupted(t.ID) {
+	if b.interrupted(t.ID) && !b.isMerged(t.ID) {
 		w.State = "interrupted"
 	}
 	switch w.State {
@@ -96,6 +96,9 @@ func (b *Board) Why(t *tasks.Task, kept Kept, commit func(loop string) string, h
 		w.held(d.Cause)
 	default:
 		w.aside()
+	}
+	if b.isMerged(t.ID) {
+		w.State = string(Merged)
 	}
 	w.evidence()
 	return w, nil
