@@ -17,6 +17,7 @@ import (
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
@@ -25,6 +26,15 @@ import (
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
+
+// TestMain also plays the shim under which git runs, which gives it time to remove its locks.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == proc.ShimCommand {
+		os.Exit(proc.Serve())
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // under the race detector every process sleeps a second before it exits
+	os.Exit(m.Run())
+}
 
 // world is a project in a real repository, in which runs over the tag x work with one lane. Its agent and its check are
 // functions: what these read, write and ask of git is their slot's; what anybody else does is the user's tree's.
@@ -169,7 +179,11 @@ func envOf(list []string) map[string]string {
 
 func (w *world) repo() *gitops.Repo {
 	w.t.Helper()
-	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Git: "git", Protect: []string{
+	exe, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Git: "git", Shim: []string{exe, proc.ShimCommand}, Protect: []string{
 		".scud/tasks/x.json", ".scud/tasks/tasks.scg", ".scud/tasks/tasks.json", "specs/y/tasks.md", ".descartes/"},
 		Env: []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
 			"GIT_CONFIG_SYSTEM=/dev/null"}})

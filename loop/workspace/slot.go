@@ -135,7 +135,8 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 	stand, err := s.aim(ctx, start)
 	if err == nil && s.head.Hash != start.At { // else the run's own refs lead to it
-		if err = s.pool.opt.Repo.SetRef(ctx, s.ref("base"), s.head.Hash, "descartes: pinned"); err != nil {
+		whole := context.WithoutCancel(ctx) // a git that is killed leaves its lock
+		if err = s.pool.opt.Repo.SetRef(whole, s.ref("base"), s.head.Hash, "descartes: pinned"); err != nil {
 			return Stand{}, gitErr("pin the slot's base", err)
 		}
 	}
