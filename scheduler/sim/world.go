@@ -307,6 +307,9 @@ func (w *world) agent(a scheduler.Attempt, worker string) scheduler.Event {
 	case w.broken == "agents" && n < 18, w.broken == "provider" && n < 4:
 		e.Outcome, e.Signature = scheduler.Crashed, "crash"
 		return e
+	case w.broken == "questions" && n < 18 && a.Purpose == scheduler.Work:
+		e.Outcome, e.Signature = scheduler.Asks, "words"
+		return e
 	case w.broken == "cuts" && n < 22:
 		e.Outcome = scheduler.Cancelled
 		return e
@@ -635,7 +638,7 @@ func newWorld(seed uint64) *world {
 		refused: map[string]bool{}, stats: map[string]int{}}
 	w.fleet = w.IntN(3) == 0
 	if w.IntN(3) == 0 {
-		w.broken = oneOf(w, "agents", "checks", "provider", "clashes", "cuts", "branch")
+		w.broken = oneOf(w, "agents", "checks", "provider", "clashes", "cuts", "branch", "questions")
 	}
 	for range 1 + w.IntN(9) {
 		w.list = append(w.list, w.newTask())
