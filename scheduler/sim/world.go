@@ -828,6 +828,10 @@ func (w *world) person() bool {
 		w.kill()
 		return true
 	}
+	if w.b.cutCommit && w.b.paused && w.IntN(3) > 0 { // he takes back what cut the commit short
+		w.record(scheduler.Requested{Request: scheduler.Go})
+		return true
+	}
 	switch w.IntN(70) {
 	case 0:
 		w.kill()
