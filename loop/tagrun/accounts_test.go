@@ -71,6 +71,14 @@ func newPatient(t *testing.T) *patient {
 	return p
 }
 
+// pass lets time go by, also while the run decides, and says what time it is then.
+func (p *patient) pass(d time.Duration) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.time = p.time.Add(d)
+	return p.time
+}
+
 // script gives the first agents their results; those after them do their work.
 func (p *patient) script(results ...agent.Result) {
 	p.result = func(agent.Request) (r agent.Result) {
@@ -174,7 +182,7 @@ func TestLimitGuessIsNotKept(t *testing.T) {
 func TestLimitPastReset(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
-	p.result = func(agent.Request) agent.Result { return limitedUntil(p.time.Add(-time.Hour)) }
+	p.result = func(agent.Request) agent.Result { return limitedUntil(p.pass(0).Add(-time.Hour)) }
 	p.ends(loop.StartOptions{}, journal.QuotaUsedUp)
 	if n := len(p.ran); n < 5 || n > 12 {
 		t.Errorf("%d requests in six hours", n)
@@ -301,13 +309,13 @@ func TestFallback(t *testing.T) {
 	p.cfg.Models = map[string]config.Models{"codex": {Default: "gpt"}}
 	first := true
 	p.result = func(r agent.Request) agent.Result {
-		defer func() { p.time = p.time.Add(time.Hour) }()
+		defer p.pass(time.Hour)
 		if r.Backend == "codex" && r.Model != "gpt" {
 			t.Errorf("model %q", r.Model)
 		}
 		if first {
 			first = false
-			return limitedUntil(p.time.Add(150 * time.Minute))
+			return limitedUntil(p.pass(0).Add(150 * time.Minute))
 		}
 		return agent.Result{}
 	}

@@ -36,6 +36,7 @@ func TestStoppedAtEachLine(t *testing.T) {
 func stoppedAt(t *testing.T, k int, end journal.Ending, stop func(*world)) bool {
 	t.Helper()
 	w := newWorld(t, threeTasks)
+	w.shim = true
 	w.cfg.Scud.MaxIterationsPerTask = 2
 	w.check = oneLateThreeNever
 	verified, lines, at, begins := map[string]bool{}, 0, "", 0

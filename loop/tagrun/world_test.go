@@ -27,7 +27,7 @@ import (
 	"descartes/verify"
 )
 
-// TestMain also plays the shim under which git runs, which gives it time to remove its locks.
+// TestMain also plays the shim under which git runs where a test asks for it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == proc.ShimCommand {
 		os.Exit(proc.Serve())
@@ -51,6 +51,7 @@ type world struct {
 	known *quota.Accounts
 	free  func(dir string) (int64, error) // on the disk
 	looks []attempt.Look
+	shim  bool // git runs as the program has it run, under a process that ends it and gives it time to remove its locks
 
 	interrupt context.CancelCauseFunc // ends the run at work at once
 	stop      chan struct{}           // closed: what is under way is finished
@@ -179,11 +180,15 @@ func envOf(list []string) map[string]string {
 
 func (w *world) repo() *gitops.Repo {
 	w.t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
+	var shim []string
+	if w.shim {
+		exe, err := os.Executable()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		shim = []string{exe, proc.ShimCommand}
 	}
-	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Git: "git", Shim: []string{exe, proc.ShimCommand}, Protect: []string{
+	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Git: "git", Shim: shim, Protect: []string{
 		".scud/tasks/x.json", ".scud/tasks/tasks.scg", ".scud/tasks/tasks.json", "specs/y/tasks.md", ".descartes/"},
 		Env: []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
 			"GIT_CONFIG_SYSTEM=/dev/null"}})
