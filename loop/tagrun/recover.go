@@ -19,7 +19,6 @@ import (
 	"descartes/loop/trunk"
 	"descartes/scheduler"
 	"descartes/specbuild"
-	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -187,21 +186,6 @@ func leftIn(g *ground, commit string) (*left, error) {
 	return &l, nil
 }
 
-// listedOn are the tasks that a branch's list calls blocked or done: no commit is owed for them.
-func (r *Run) listedOn(branch string) (ids []string) {
-	repo := r.ground.repo
-	tip, err := repo.RefCommit(branch)
-	if err != nil || tip == "" { // what keeps the branch from being read is said where its commits are
-		return nil
-	}
-	for _, t := range trunk.ListAt(context.WithoutCancel(r.asks.Now), repo, r.job.File, tip) {
-		if t.Status == tasks.Blocked || !t.Status.Open() {
-			ids = append(ids, t.ID)
-		}
-	}
-	return ids
-}
-
 // resumed writes down that a run begins, with what was found.
 func (r *Run) resumed(rest remains) error {
 	h, t := r.book.History, &rest.trunk
@@ -229,8 +213,7 @@ func (r *Run) resumed(rest remains) error {
 	}
 	lines = append(lines, t.lines...)
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
-		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, Listed: r.listedOn(t.now.branch),
-		OtherChecks: r.told.others}
+		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, OtherChecks: r.told.others}
 	for _, open := range rest.alive {
 		e.Alive = append(e.Alive, open.Task)
 	}
