@@ -273,7 +273,7 @@ func (p *Events) iteration(e *journal.Event, d *journal.Detail) string {
 // named says what of a check that passed can be compared later: its tests, or its exit status alone.
 func named(t *journal.Tests) string {
 	if t == nil {
-		return "; it names no tests: only its exit status counts"
+		return "; only its exit status counts"
 	}
 	return ": " + terminal.Count(t.Ran, "test")
 }
