@@ -175,6 +175,7 @@ type sifter struct {
 	dir     string          // its path
 	tracked map[string]bool // files
 	folders map[string]bool // with tracked files
+	modules map[string]bool // submodules: what is written there is no work, and no build is warm by it
 	ask     []string        // new files, of which git may ignore some
 }
 
@@ -185,9 +186,11 @@ func (s *Slot) sift(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := sifter{dir: s.pool.dir(s.Number), tracked: map[string]bool{}, folders: map[string]bool{"": true}}
-	for name := range listed {
+	w := sifter{dir: s.pool.dir(s.Number), tracked: map[string]bool{}, folders: map[string]bool{"": true},
+		modules: map[string]bool{}}
+	for name, about := range listed {
 		w.tracked[name] = true
+		w.modules[name] = strings.HasPrefix(about, "160000 ")
 		for dir := path.Dir(name); dir != "." && !w.folders[dir]; dir = path.Dir(dir) {
 			w.folders[dir] = true
 		}
@@ -250,6 +253,9 @@ func (w *sifter) folder(name string) error {
 
 func (w *sifter) entry(name string, e fs.DirEntry) error {
 	at := path.Join(upLayer, name)
+	if w.modules[name] {
+		return plainfile.RemoveIn(w.at, at)
+	}
 	info, err := e.Info()
 	if err != nil {
 		return err
