@@ -2,13 +2,14 @@ package loop
 
 import (
 	"context"
-	"descartes/gitops"
-	"descartes/internal/oneline"
-	"descartes/loop/source"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop/source"
 )
 
 // CheckLab returns what keeps the lab from running what the settings ask for; repo may be nil.

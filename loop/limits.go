@@ -1,8 +1,9 @@
 package loop
 
 import (
-	"descartes/loop/journal"
 	"time"
+
+	"descartes/loop/journal"
 )
 
 // UsedUp returns the outcome if the deadline or the budget is used up, else nil.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"descartes/agent/stream"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"descartes/agent/stream"
 )
 
 // lineLimit is the longest line that is read; only a file's content can be longer.

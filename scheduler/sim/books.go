@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"descartes/scheduler"
-	"time"
 )
 
 // books are what the world knows of a run from the events alone. They know no stages, no transitions and no machine:

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-
-	"descartes/scheduler"
 	"strings"
 	"time"
+
+	"descartes/scheduler"
 )
 
 // world is git, agents, providers, a fleet and a person. What it did and was asked stands in its books; it never asks
