@@ -18,7 +18,8 @@ type Resumed struct {
 	Lost     []string // tasks of which the trunk has a commit that was in the branch, and is gone from it
 	Aside    bool     // the run's branch is descartes/<tag>
 	Wave     int      // the highest wave of which the branch has a commit
-	Listed   []string // tasks that the branch's list calls blocked or done without a commit
+	Listed   []string // tasks that the branch's list calls blocked
+	Unneeded []string // and done, without a commit
 	Alive    []string // attempts that a fleet still makes
 	Kept     []Kept   // attempts whose agents ended: their commits are under their refs
 

@@ -278,7 +278,7 @@ func (r *Run) resumed(e Resumed) {
 			r.sawCheck(t, i+1)
 		}
 	}
-	listed, alive := set(e.Listed), set(e.Alive)
+	listed, unneeded, alive := set(e.Listed), set(e.Unneeded), set(e.Alive)
 	kept := map[string]bool{}
 	for _, k := range e.Kept { // its end is not in the journal, its commit is under its ref
 		if t := r.byID[k.Task]; t.Stage == Running && place[k.Task] == 0 {
@@ -289,7 +289,14 @@ func (r *Run) resumed(e Resumed) {
 		}
 	}
 	for _, t := range r.Tasks {
-		t.Facts.Listed = listed[t.ID] || t.isStuck() && place[t.ID] == 0
+		switch {
+		case listed[t.ID] || t.isStuck() && place[t.ID] == 0:
+			t.Facts.Listed = Blocked
+		case unneeded[t.ID]:
+			t.Facts.Listed = Done
+		default:
+			t.Facts.Listed = ""
+		}
 		in := place[t.ID]
 		switch {
 		case in > 0 && in <= r.Trunk.In:

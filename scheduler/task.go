@@ -106,14 +106,20 @@ type Facts struct {
 	From      int     // how many entries the trunk had that its last agent started from
 	On        Basis   // what its commit was checked on, last
 	Asks      bool
-	Accepted  bool // a person took its kept work for its result, which is checked when the trunk has what it needs
-	Shown     bool // nothing had to be done, and a person says whether that is done
-	Unchanged bool // done, and nothing had to be
-	ByHand    bool // done, says the list
-	Gone      bool // the list no longer has it
-	Listed    bool // the branch's list says that it is blocked, or done without a commit
-	Writing   bool // and the commit that is made now will say so
+	Accepted  bool  // a person took its kept work for its result, which is checked when the trunk has what it needs
+	Shown     bool  // nothing had to be done, and a person says whether that is done
+	Unchanged bool  // done, and nothing had to be
+	ByHand    bool  // done, says the list
+	Gone      bool  // the list no longer has it
+	Listed    Stage // what the branch's list calls it, if it has no commit: blocked, or done
+	Writing   Stage // what it will, by the commit that is made now
 }
+
+// hasNoCommit: what becomes of it is in no commit but by the list.
+func (t *Task) hasNoCommit() bool { return t.Stage == Blocked || t.Unchanged && t.Stage == Done }
+
+// IsUnlisted reports whether the branch's list has yet to say that it is blocked, or done without a commit.
+func (t *Task) IsUnlisted() bool { return t.hasNoCommit() && t.Facts.Listed != t.Stage }
 
 // reopen forgets how a task's attempts went.
 func (t *Task) reopen() {
@@ -181,7 +187,7 @@ func (r *Run) applyWord(t *Task) {
 		t.ByHand, r.renumber = false, true
 		r.move(t, Aside, -1)
 	case word == Stuck && t.Stage == Pending && t.Number == 0:
-		t.Facts.Listed = true // where the word stands
+		t.Facts.Listed = Blocked // where the word stands
 		r.move(t, Blocked, -1)
 	case (word == "" || word == Stuck) && (t.Stage == Aside || t.Stage == Done):
 		t.reopen()

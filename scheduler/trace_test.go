@@ -93,10 +93,13 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		if n := a.Number("cut", -1); n >= 0 { // and nobody was told
 			chain = chain[:n]
 		}
-		tr.start.Listed = nil
+		tr.start.Listed, tr.start.Unneeded = nil, nil
 		for _, t := range tr.run.Tasks {
-			if t.Facts.Listed {
+			switch t.Facts.Listed {
+			case Blocked:
 				tr.start.Listed = append(tr.start.Listed, t.ID)
+			case Done:
+				tr.start.Unneeded = append(tr.start.Unneeded, t.ID)
 			}
 		}
 		k := &tr.run.Trunk

@@ -156,7 +156,9 @@ func (r *Run) firstLoose() int {
 func (r *Run) commitStarted() {
 	r.Trunk.Busy = "commit"
 	for _, t := range r.Tasks {
-		t.Writing = t.Stage == Blocked || t.Unchanged && t.Stage == Done
+		if t.Writing = ""; t.hasNoCommit() {
+			t.Writing = t.Stage
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (r *Run) commit(s *survey, last bool) (c Commit, ok bool) {
 		return c, true
 	}
 	for _, t := range r.Tasks { // nothing was verified: the list alone, so that the next clone does not pay again
-		if (t.Stage == Blocked || t.Unchanged && t.Stage == Done) && !t.Facts.Listed && (last || t.Wave < s.open) {
+		if t.IsUnlisted() && (last || t.Wave < s.open) {
 			due = first(due, t.Wave)
 		}
 	}

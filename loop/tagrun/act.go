@@ -292,10 +292,11 @@ func (r *Run) saysOf(a scheduler.Commit, brings []string) trunk.Wave {
 			Accepted: one != nil && one.Outcome() == string(journal.Accepted), Proof: one.Proof()})
 	}
 	for _, t := range r.machine.Tasks {
-		if t.Unchanged && t.Stage == scheduler.Done && !t.Facts.Listed {
+		if t.Stage == scheduler.Done && t.IsUnlisted() {
 			w.Unchanged = append(w.Unchanged, trunk.Item{ID: t.ID, Title: r.title(t.ID)})
 		}
-		if t.Stage == scheduler.Blocked && !t.Facts.Listed && r.task(t.ID) != nil && t.Wave <= a.Wave &&
+		// what a commit of its wave said already it says again: it is part of how the wave stands
+		if t.Stage == scheduler.Blocked && (t.IsUnlisted() || t.Wave == a.Wave) && r.task(t.ID) != nil && t.Wave <= a.Wave &&
 			!(w.PerTask && len(brings) == 1) {
 			w.Blocked = append(w.Blocked, trunk.Item{ID: t.ID, Title: r.title(t.ID)})
 		}

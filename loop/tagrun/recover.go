@@ -19,6 +19,7 @@ import (
 	"descartes/loop/trunk"
 	"descartes/scheduler"
 	"descartes/specbuild"
+	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -186,6 +187,24 @@ func leftIn(g *ground, commit string) (*left, error) {
 	return &l, nil
 }
 
+// listedOn are the tasks that a branch's list calls blocked, and done: nothing more is owed to that list for them.
+func (r *Run) listedOn(branch string) (blocked, done []string) {
+	repo := r.ground.repo
+	tip, err := repo.RefCommit(branch)
+	if err != nil || tip == "" { // what keeps a branch from being read is said where it is to get a commit
+		return nil, nil
+	}
+	for _, t := range trunk.ListAt(context.WithoutCancel(r.asks.Now), repo, r.job.File, tip) {
+		switch {
+		case t.Status == tasks.Blocked:
+			blocked = append(blocked, t.ID)
+		case !t.Status.Open():
+			done = append(done, t.ID)
+		}
+	}
+	return blocked, done
+}
+
 // resumed writes down that a run begins, with what was found.
 func (r *Run) resumed(rest remains) error {
 	h, t := r.book.History, &rest.trunk
@@ -212,8 +231,10 @@ func (r *Run) resumed(rest remains) error {
 		}
 	}
 	lines = append(lines, t.lines...)
+	blocked, done := r.listedOn(t.now.branch)
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
-		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, OtherChecks: r.told.others}
+		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, Listed: blocked, Unneeded: done,
+		OtherChecks: r.told.others}
 	for _, open := range rest.alive {
 		e.Alive = append(e.Alive, open.Task)
 	}

@@ -123,8 +123,8 @@ type note struct {
 	byHand    bool // and it was: done
 	dropped   bool // ours, and not needed any more
 	paths     map[string]bool
-	listed    bool // the branch's list says so
-	writing   bool
+	listed    string // blocked or done: the branch's list says so, and no commit
+	writing   string
 	before    *note // a person tried it again, since the run was started
 }
 
@@ -134,6 +134,17 @@ func (n *note) takeBack() {
 	*n = *n.before
 	n.now, n.row, n.last, n.waveNo, n.floor = is.now, is.row, is.last, is.waveNo, is.floor
 	n.listed, n.writing, n.before = is.listed, is.writing, nil
+}
+
+// inList is what the list says of a task that is in no commit, "" where it is open or has one.
+func (b *books) inList(n *note) string {
+	switch {
+	case b.is(n) == "blocked":
+		return "blocked"
+	case n.unchanged:
+		return "done"
+	}
+	return ""
 }
 
 func newBooks() *books {
@@ -193,7 +204,7 @@ func (b *books) after() {
 			n.forget()
 		}
 		if n.isCalledBlocked() && !n.stuck {
-			n.stuck, n.listed = true, true
+			n.stuck, n.listed = true, "blocked"
 		}
 	}
 }
@@ -334,7 +345,7 @@ func (b *books) note(e scheduler.Event) {
 	case scheduler.CommitStarted:
 		b.busy = "commit"
 		for _, n := range b.all {
-			n.writing = b.is(n) == "blocked" || n.unchanged
+			n.writing = b.inList(n)
 		}
 	case scheduler.Committed:
 		switch b.busy = ""; e.Result {
@@ -984,7 +995,14 @@ func (b *books) resume(e scheduler.Resumed) {
 	}
 	for _, n := range b.all {
 		id := n.id
-		n.listed = slices.Contains(e.Listed, id) || b.is(n) == "blocked" && n.isCalledBlocked()
+		switch {
+		case slices.Contains(e.Listed, id) || b.is(n) == "blocked" && n.isCalledBlocked():
+			n.listed = "blocked"
+		case slices.Contains(e.Unneeded, id):
+			n.listed = "done"
+		default:
+			n.listed = ""
+		}
 		switch {
 		case b.merged(id):
 			n.work, n.lane, n.stuck, n.obeyed = "", -1, false, false

@@ -550,7 +550,7 @@ func (b *books) commitDue(d *day, last bool) (c scheduler.Commit) {
 		due = due || gate || last || b.eachTask() || n.waveNo < d.open
 	}
 	for i, n := range b.all {
-		if (d.is[i] == "blocked" || n.unchanged && d.is[i] == "done") && !n.listed && (last || n.waveNo < d.open) {
+		if (d.is[i] == "blocked" && n.listed != "blocked" || n.unchanged && d.is[i] == "done" && n.listed != "done") && (last || n.waveNo < d.open) {
 			list = earliest(list, n.waveNo)
 		}
 	}

@@ -33,7 +33,7 @@ type world struct {
 	branch   []string // tasks in the run's branch
 	aside    bool     // it is one of our own
 	waves    int      // the highest that has a commit there
-	inList   []string // what the list of the branch calls blocked, or done without a commit
+	inList   []string // tasks that the branch's list calls blocked, or done without a commit, each with that
 	users    []string // commits of the user
 	lost     []string // tasks whose commits he took out of the branch, and the trunk still has
 	moved    int      // how often in a row the branch was another one when it was to get a commit
@@ -157,7 +157,7 @@ func (w *world) start(a scheduler.Action, d *day) {
 			w.failf("%+v: nothing else is to be done, and due is %+v", a, due)
 		}
 		w.record(scheduler.CommitStarted{Wave: a.Wave, Tip: a.Tip})
-		writes := w.blockedNow()
+		writes := w.listNow()
 		w.later(time.Duration(w.IntN(5))*time.Second, a, func() scheduler.Event { return w.commit(a, writes) })
 	case scheduler.End:
 		w.judgeEnd(a, d)
@@ -500,13 +500,23 @@ func (w *world) taken(trunk []scheduler.Entry) (n int) {
 	return n
 }
 
-func (w *world) blockedNow() (ids []string) {
+func (w *world) listNow() (says []string) {
 	for _, n := range w.b.all {
-		if w.b.is(n) == "blocked" || n.unchanged {
-			ids = append(ids, n.id)
+		if is := w.b.inList(n); is != "" {
+			says = append(says, n.id+" "+is)
 		}
 	}
-	slices.Sort(ids)
+	slices.Sort(says)
+	return says
+}
+
+// listed are the tasks that the branch's list calls that.
+func (w *world) listed(what string) (ids []string) {
+	for _, one := range w.inList {
+		if id, is, _ := strings.Cut(one, " "); is == what {
+			ids = append(ids, id)
+		}
+	}
 	return ids
 }
 
@@ -608,7 +618,7 @@ func (w *world) resume(kept []scheduler.Kept) {
 	}
 	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes),
 		Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Lost: slices.Clone(w.lost), Aside: w.aside,
-		Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0 || w.mends() && w.IntN(2) == 0})
+		Wave: w.waves, Listed: w.listed("blocked"), Unneeded: w.listed("done"), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0 || w.mends() && w.IntN(2) == 0})
 }
 
 // mends: what mended a check of the end is merged, and in no commit: a moment that a night seldom meets.
