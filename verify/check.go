@@ -15,13 +15,16 @@ type When string
 // The points, in the order in which work passes them.
 const (
 	AtAttempt When = "attempt" // after each attempt
-	AtMerge   When = "merge"   // on merged results; if nothing is merged, at the wave
 	AtWave    When = "wave"    // on the whole state, before a wave's commit
 	AtEnd     When = "end"     // once, when nothing is left to do
 )
 
+// AtMerge is where checks run on what others committed, merged with the run's own: those of attempts do. It is no point of
+// a check's own.
+const AtMerge When = "merge"
+
 // Whens are the points of a run.
-func Whens() []When { return []When{AtAttempt, AtMerge, AtWave, AtEnd} }
+func Whens() []When { return []When{AtAttempt, AtWave, AtEnd} }
 
 // Check is a named command that decides about the work.
 type Check struct {

@@ -257,7 +257,7 @@ func checks(job *loop.PromptJob, it *loop.Iteration, history *journal.State, mas
 	c := &job.Config
 	if job.Rules.Checks(it) {
 		for _, one := range c.ChecksOf(false) {
-			if one.At(verify.AtAttempt) || one.At(verify.AtMerge) || one.At(verify.AtWave) {
+			if one.At(verify.AtAttempt) || one.At(verify.AtWave) {
 				list = append(list, attempt.Command{Check: one, Bar: loop.Bar(c, history, "", &one, mask)})
 			}
 		}

@@ -73,8 +73,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 
 // specChecks returns what decides, as a spec says it: one command, or several checks.
 func specChecks(checks []verify.Check) (command string, list []specbuild.Check) {
-	later := map[verify.When]string{verify.AtMerge: "on the work of several tasks together",
-		verify.AtWave: "before the wave is committed", verify.AtEnd: "at the end of the run"}
+	later := map[verify.When]string{verify.AtWave: "before the wave is committed", verify.AtEnd: "at the end of the run"}
 	for _, c := range checks {
 		if c.Name == "" {
 			return c.Run, nil

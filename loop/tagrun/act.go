@@ -201,12 +201,12 @@ func (r *Run) check(a scheduler.Check) error {
 // turn where the trunk has work that waits for them.
 func (r *Run) whens() []verify.When {
 	if len(r.now.chain.Units) > 0 {
-		return []verify.When{verify.AtAttempt, verify.AtMerge}
+		return []verify.When{verify.AtAttempt}
 	}
 	if r.ground.config.Baseline == config.BaselineKnown {
-		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave, verify.AtEnd}
+		return []verify.When{verify.AtAttempt, verify.AtWave, verify.AtEnd}
 	}
-	return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
+	return []verify.When{verify.AtAttempt, verify.AtWave}
 }
 
 // fewer reports whether a person lets a task reduce the number of tests.
@@ -225,7 +225,7 @@ func (r *Run) named(t *scheduler.Task) (list []attempt.Command) {
 }
 
 func (r *Run) checksNamed(names []string) (list []attempt.Command) {
-	for _, c := range commands(&r.ground, r.book.History, nil, false, verify.AtWave, verify.AtEnd, verify.AtMerge) {
+	for _, c := range commands(&r.ground, r.book.History, nil, false, verify.AtWave, verify.AtEnd) {
 		if slices.Contains(names, c.Check.Title()) {
 			list = append(list, c)
 		}

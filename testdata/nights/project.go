@@ -18,7 +18,7 @@ var (
 	//go:embed verify.sh
 	verifyScript string
 
-	modes    = []string{"slots", "one", "candidates", "step", "rewind", "no-commit"}
+	modes    = []string{"slots", "one", "step", "rewind", "no-commit"}
 	flavours = []string{"plain", "plain", "plain", "autocrlf", "filter", "hooks", "hooks", "ignorecase", "packed"}
 	deeds    = []string{"line", "line", "end", "end", "rename", "delete", "edit", "mode", "link", "crlf", "binary",
 		"case_", "ignore", "folder", "define", "call", "call"}
@@ -30,12 +30,11 @@ var (
 const list = ".scud/tasks/t.json"
 
 type task struct {
-	ID         int    `json:"id"`
-	Title      string `json:"title"`
-	Status     string `json:"status"`
-	Needs      []int  `json:"depends_on"`
-	Candidates int    `json:"candidates,omitempty"`
-	fails      bool
+	ID     int    `json:"id"`
+	Title  string `json:"title"`
+	Status string `json:"status"`
+	Needs  []int  `json:"depends_on"`
+	fails  bool
 }
 
 // night is a project, a run over its tasks, and what happens to both.
@@ -86,9 +85,6 @@ func newNight(seed uint64, mode, top, bin string) *night {
 			if r.IntN(2*id) == 0 {
 				t.Needs = append(t.Needs, need+1)
 			}
-		}
-		if n.mode == "candidates" && r.IntN(5) < 3 {
-			t.Candidates = 2 + r.IntN(2)
 		}
 		n.tasks = append(n.tasks, t)
 	}
