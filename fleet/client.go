@@ -21,7 +21,7 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop"
 	"descartes/loop/attempt"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/verify"
 )
 
@@ -70,7 +70,7 @@ func (c *Client) Start(ctx context.Context, o Options) (err error) {
 	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), []string{head.Hash},
 		"descartes: a fleet works on this run"); err == nil {
 		if err = o.Repo.Send(ctx, o.Remote, "+"+ref+":"+ref); err != nil {
-			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote),
+			err = &slot.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote),
 				Err: err}
 		}
 	}
@@ -127,7 +127,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	switch {
 	case err == nil:
 	case ctx.Err() == nil:
-		return res, &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
+		return res, &slot.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
 			c.opt.Remote), Err: err}
 	case o.Again: // it is for the next resume
 		return res, err
@@ -169,7 +169,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	case err != nil:
 		return p.lost(cut(err.Error(), 1000))
 	case gitops.Unreachable(got):
-		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
+		return res, &slot.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
 			c.opt.Remote), Err: got}
 	case got == nil:
 		return p.lost("its worker left no result on the remote " + c.opt.Remote)
@@ -262,7 +262,7 @@ func (p *progress) settle(ctx context.Context, host string, res attempt.Result) 
 		var err error
 		*tree, undone, err = repo.Received(ctx, work.Before, cmp.Or(*tree, work.Before))
 		if bad, ok := errors.AsType[*gitops.ReceivedError](err); ok {
-			res.Work, res.Changed = workspace.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
+			res.Work, res.Changed = slot.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
 			res.Untaken = fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
 			if res.Verdict == verify.Verified || res.Verdict == verify.Failed {
 				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil, res.Untaken

@@ -17,7 +17,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/attempt"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // TestGrants: an order has no more of a worker than the worker grants.
@@ -240,7 +240,7 @@ func TestSendsLittle(t *testing.T) {
 		if s.order, err = there.FileAt(t.Context(), a.Commit, orderFile, maxOrder); err != nil {
 			t.Fatal(err)
 		}
-		res := attempt.Result{Work: workspace.Result{After: add(there, 1)}}
+		res := attempt.Result{Work: slot.Result{After: add(there, 1)}}
 		if _, err := s.deliver(t.Context(), &res, filepath.Join(dir, "log")); err != nil {
 			t.Fatal(err)
 		}

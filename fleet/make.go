@@ -32,8 +32,8 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
+	"descartes/loop/slot"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -60,7 +60,7 @@ type mirror struct {
 type lane struct {
 	key      string // of the run and its settings
 	logs     string // folder
-	slot     *workspace.Slot
+	slot     *slot.Slot
 	runner   *attempt.Runner
 	accounts *quota.Accounts
 	end      []func() error
@@ -389,16 +389,16 @@ func (s *making) lane(ctx context.Context, cfg *config.Config) (l *lane, err err
 	l.accounts, l.logs = launch.Accounts(bench.Backends, s.root), filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
 	setup := bench.Setup(filepath.Join(l.logs, "setup-"+s.run+".log"))
 	commands, pool := new(launch.Commands), bench.Slots()
-	pool.Run = func(ctx context.Context, slot *workspace.Slot, command string) error {
+	pool.Run = func(ctx context.Context, slot *slot.Slot, command string) error {
 		setup := setup
 		setup.Command = command
 		return lab.SetUp(ctx, commands.Verifier(), slot, setup)
 	}
-	if l.slot, err = workspace.NewPool(pool).Take(ctx, 0); err != nil {
+	if l.slot, err = slot.NewPool(pool).Take(ctx, 0); err != nil {
 		return l, err
 	}
 	l.end = append(l.end, l.slot.Close)
-	dir := workspace.SlotFiles(place, l.slot.Number, s.Loop)
+	dir := slot.SlotFiles(place, l.slot.Number, s.Loop)
 	if err := errors.Join(os.MkdirAll(l.logs, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
 		return l, err
 	}
@@ -447,7 +447,7 @@ func (s *making) outcome() Outcome {
 // that it names. push does so.
 func (s *making) add(ctx context.Context, out Outcome, log string, push func(context.Context, ...string) error) error {
 	files, prefix := map[string][]byte{orderFile: s.order}, strings.TrimSuffix(log, "log")
-	names, work := []string{logFile}, workspace.Result{}
+	names, work := []string{logFile}, slot.Result{}
 	if out.Result != nil {
 		found, err := filepath.Glob(prefix + "*.log")
 		if err != nil {

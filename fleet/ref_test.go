@@ -16,7 +16,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/loop/attempt"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/verify"
 )
 
@@ -193,7 +193,7 @@ func TestLogOnce(t *testing.T) {
 	if err := os.WriteFile(log, []byte("c\nd\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := two.deliver(t.Context(), &attempt.Result{Work: workspace.Result{}}, log)
+	kept, err := two.deliver(t.Context(), &attempt.Result{Work: slot.Result{}}, log)
 	if err == nil {
 		p.tip = kept.Commit
 		var out Outcome
@@ -317,7 +317,7 @@ func TestSettles(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.o.Start.Before = base
-	res := attempt.Result{Verdict: verify.Verified, Work: workspace.Result{Seen: after, After: after}}
+	res := attempt.Result{Verdict: verify.Verified, Work: slot.Result{Seen: after, After: after}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := p.settle(ctx, "host", res); err == nil && got.Verdict != verify.Verified {

@@ -28,10 +28,10 @@ import (
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -573,7 +573,7 @@ func (r *Run) uncommitted(ctx context.Context) error {
 	}
 	missing, err := r.Repo.Dirty(ctx)
 	if err != nil {
-		return &workspace.GitError{What: "look for uncommitted changes", Err: err}
+		return &slot.GitError{What: "look for uncommitted changes", Err: err}
 	}
 	own := r.inRepo(append(r.brought, ".descartes"))
 	if r.Tag != nil {

@@ -16,8 +16,8 @@ import (
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
+	"descartes/loop/slot"
 	"descartes/loop/source"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -37,7 +37,7 @@ func StateDir() string {
 // PoolOf is the folder with the slots of a project, "" without a state directory.
 func PoolOf(root string) string {
 	if state := StateDir(); state != "" {
-		return workspace.PlaceOf(state, root)
+		return slot.PlaceOf(state, root)
 	}
 	return ""
 }

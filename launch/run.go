@@ -22,10 +22,10 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/lab"
 	"descartes/loop/run"
+	"descartes/loop/slot"
 	"descartes/loop/store"
 	"descartes/loop/tagrun"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 )
 
 // Hooks connect a run with whoever follows it.
@@ -62,7 +62,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	commands := new(Commands)
 	var mu sync.Mutex
 	started := []*Commands{commands} // also those of slots
-	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
+	slot := func(s *slot.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		c, err := r.StartSlot(s, dir)
 		if err != nil {
 			return nil, nil, nil, err
@@ -128,7 +128,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 
 // StartSlot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process; dir
 // is for their files.
-func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
+func (r *Run) StartSlot(s *slot.Slot, dir string) (*Commands, error) {
 	q := r.Commands(dir, fmt.Sprintf("%s/slot-%d", r.Root, s.Number))
 	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects(), Layers: s.Layers()}
 	if _, ok := Below(r.pool, dir); ok { // else it is the lab: no agent works there
@@ -139,9 +139,9 @@ func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 }
 
 // Slots says how to make the slots of a bench.
-func (r *Run) Slots() workspace.PoolOptions {
+func (r *Run) Slots() slot.PoolOptions {
 	c := &r.Config.Pool
-	return workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: r.pool, Root: r.Root, Dir: r.Root,
+	return slot.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: r.pool, Root: r.Root, Dir: r.Root,
 		Shown: r.Box.Mounts(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep, Setup: c.Setup, SetupOn: c.SetupOn,
 		Redact: r.Redact, Layers: r.layers}
 }
@@ -161,7 +161,7 @@ func (r *Run) Lab(files, log string, clone bool) *lab.Lab {
 	setup := r.Setup(log)
 	return lab.New(lab.Options{Clone: clone, Pool: r.Slots(), Files: files, Log: log, Shown: setup.Shown,
 		Redact: r.Redact, Setup: setup.Timeout, Warn: func(string) error { return nil },
-		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+		Start: func(s *slot.Slot, dir string) (attempt.Verifier, func() error, error) {
 			c, err := r.StartSlot(s, dir)
 			if err != nil {
 				return nil, nil, err
@@ -178,7 +178,7 @@ func (r *Run) Commands(files, name string) CommandsOf {
 }
 
 // Occupied is how much of the disk the project's slots have, in bytes.
-func (r *Run) Occupied() int64 { return workspace.Occupied(r.pool) }
+func (r *Run) Occupied() int64 { return slot.Occupied(r.pool) }
 
 // Updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and
 // submodules, where it followed them: its attempts did so in their slots only.

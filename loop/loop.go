@@ -14,8 +14,8 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -45,7 +45,7 @@ type Tools struct {
 
 	// Slot makes the agents and the verify command of a slot, and what ends their processes; dir is for their files.
 	// Shown says that a sandbox mounts a slot at the project's own path.
-	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
+	Slot  func(s *slot.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
 	// Layers reports whether folders in a folder can be layers of a check slot; nil: they cannot
 	Layers func(dir string) bool
@@ -74,14 +74,14 @@ type Order struct {
 	Rank  string `json:"rank,omitempty"` // the task's priority
 	Try   int    `json:"try"`            // number of the attempt within the loop
 	// it has another attempt only when the journal has the end of this one
-	Slot  int             `json:"-"`
-	Again bool            `json:"-"` // an earlier run gave the same order
-	Ref   string          `json:"-"` // of such an order: of the machine whose steps the journal has
-	Steps int             `json:"-"` // and their number
-	Told  bool            `json:"-"` // they tell how its agent ended
-	At    gitops.Head     `json:"at"`
-	Start workspace.Start `json:"start"`
-	Input attempt.Input   `json:"input"`
+	Slot  int           `json:"-"`
+	Again bool          `json:"-"` // an earlier run gave the same order
+	Ref   string        `json:"-"` // of such an order: of the machine whose steps the journal has
+	Steps int           `json:"-"` // and their number
+	Told  bool          `json:"-"` // they tell how its agent ended
+	At    gitops.Head   `json:"at"`
+	Start slot.Start    `json:"start"`
+	Input attempt.Input `json:"input"`
 }
 
 // Outcome is how a run ended.

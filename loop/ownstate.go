@@ -5,8 +5,8 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 )
 
 // OwnState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its
@@ -16,7 +16,7 @@ type OwnState struct {
 	Path string
 
 	mu        sync.Mutex
-	seen      workspace.Look // zero until we have written it
+	seen      slot.Look // zero until we have written it
 	cancelled bool
 }
 
@@ -28,7 +28,7 @@ func (o *OwnState) Save(s *store.State) error {
 	if err := s.Save(o.FS, o.Path); err != nil {
 		return err
 	}
-	o.seen = workspace.LookAt(o.Path)
+	o.seen = slot.LookAt(o.Path)
 	return nil
 }
 

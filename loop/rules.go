@@ -3,7 +3,7 @@ package loop
 import (
 	"descartes/loop/gate"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // Iteration is one iteration of a prompt loop, or one try of a repeated iteration.
@@ -20,7 +20,7 @@ type Iteration struct {
 	Beside  bool   // it changed what its rules do not take
 	Unfit   string // why its work is in no commit, before its rules are asked; "" for nothing
 
-	Slot    *workspace.Slot          // slot it runs in; nil: a folder without git
+	Slot    *slot.Slot               // slot it runs in; nil: a folder without git
 	Mounted bool                     // a sandbox mounts the slot at the project's path
 	Began   func(name string) []byte // a file as it was when the loop began; nil without git
 }

@@ -16,7 +16,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/launch"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // fleetProgram is this program with Temporal's SDK in it: the same code, built with the tag fleet. Called by that name
@@ -157,7 +157,7 @@ func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l launch.Joins, cfg 
 			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(),
 				r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
 	}
-	if _, git := errors.AsType[*workspace.GitError](err); git {
+	if _, git := errors.AsType[*slot.GitError](err); git {
 		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err),
 			hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
 	}

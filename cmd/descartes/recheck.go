@@ -27,9 +27,9 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
 	"descartes/loop/receipt"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/judge"
@@ -413,7 +413,7 @@ func recheckError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return quiet(exitInterrupted)
 	}
-	if _, git := errors.AsType[*workspace.GitError](err); git {
+	if _, git := errors.AsType[*slot.GitError](err); git {
 		return &failure{code: exitGit, err: err}
 	}
 	return err

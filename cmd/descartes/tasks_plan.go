@@ -30,9 +30,9 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/breakdown"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/tasks/front"
@@ -336,7 +336,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg config.Config)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
-	a := &breakdown.Asker{Dir: dir, Workspace: ws, Start: workspace.Start{Base: base}, Note: x.p.warn,
+	a := &breakdown.Asker{Dir: dir, Workspace: ws, Start: slot.Start{Base: base}, Note: x.p.warn,
 		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.Redact, Dir: dir, Repo: r.Repo},
 		Input: attempt.Input{Name: x.b.Tag, Env: []string{"DESCARTES_TAG=" + x.b.Tag},
 			Agent: attempt.Clocks{Timeout: seconds(cfg.TimeoutSecs), Idle: seconds(cfg.IdleTimeoutSecs),
@@ -407,7 +407,7 @@ func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg config.Con
 		fixed = append(fixed, path)
 	}
 	if r.Box.Mode != sandbox.Off {
-		return workspace.NewFolder(atomicfile.OS(), x.root, x.root, fixed), "", func() error { return nil }, nil
+		return slot.NewFolder(atomicfile.OS(), x.root, x.root, fixed), "", func() error { return nil }, nil
 	}
 	if r.Repo, err = x.repo(); errors.Is(err, gitops.ErrNotRepo) {
 		err = badInput("git init, or a sandbox (descartes doctor says what is missing)",
@@ -419,7 +419,7 @@ func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg config.Con
 	if err != nil {
 		return nil, "", nil, err
 	}
-	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: launch.PoolOf(x.root),
+	pool := slot.NewPool(slot.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: launch.PoolOf(x.root),
 		Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.Box.Mounts()})
 	slot, err := pool.Take(ctx, 0)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/verify"
 )
 
@@ -36,8 +36,8 @@ type Workspace interface {
 	Dir() string
 	Files() string // where the files of Dir really are
 	Repair(ctx context.Context, who string) (notes []string, err error)
-	Look(ctx context.Context) (workspace.Result, error)
-	Result(ctx context.Context, verified bool) (workspace.Result, error)
+	Look(ctx context.Context) (slot.Result, error)
+	Result(ctx context.Context, verified bool) (slot.Result, error)
 	Restore(ctx context.Context, to gitops.Tree) error
 }
 
@@ -84,7 +84,7 @@ type Result struct {
 	Agent   agent.Result
 	Verify  *verify.Result // the deciding check: the first that failed, else the last; nil: none ran
 	Checks  []Ran          // all that ran, in order
-	Work    workspace.Result
+	Work    slot.Result
 	Changed int // files that differed when the agent ended: later build output is not work
 	Verdict verify.Verdict
 	// of one that met a limit: whoever made it keeps the next one from asking the same account too early

@@ -8,7 +8,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/specbuild"
 	"descartes/verify"
 	"descartes/verify/judge"
@@ -52,7 +52,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 		Looks: []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Shown: []string{"e"},
 			Agent: &agent.Result{End: agent.Finished}, Took: time.Second}},
 		Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
-		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}},
+		Work: slot.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}},
 			Left:  []string{"l"},
 			Grown: []gitops.Change{{Op: 'M', Path: "go.sum"}}, Uncovered: []string{"u"},
 			LeftOut: []gitops.LeftOut{{Path: "p", Why: "w"}},

@@ -10,7 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // With is what an agent runs with.
@@ -130,7 +130,7 @@ func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.R
 	if err := s.Workspace.Restore(kctx, before.After); err != nil {
 		return res, err
 	}
-	return res, s.Note("the " + who + " changed files, which were put back: " + workspace.Paths(changed))
+	return res, s.Note("the " + who + " changed files, which were put back: " + slot.Paths(changed))
 }
 
 // maxAnswers limits how many objects in an agent's last words are tried.

@@ -9,7 +9,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/verify"
 )
 
@@ -28,7 +28,7 @@ const (
 // PreCommit has the user's hooks look at work before it is checked, in a slot that is prepared for it with its base as
 // HEAD. What they change is part of the work. Where they refuse it and changed it, as a formatter does, they look once
 // more at what they made of it. failed is nil where they let it pass.
-func (r *Runner) PreCommit(ctx context.Context, slot *workspace.Slot, start workspace.Start, h Hooks, in Input,
+func (r *Runner) PreCommit(ctx context.Context, slot *slot.Slot, start slot.Start, h Hooks, in Input,
 	observe func(*Step) error) (tree gitops.Tree, failed *Ran, err error) {
 	gctx := context.WithoutCancel(ctx)
 	a := &run{Runner: r, ws: slot, in: &in, observe: observe}
@@ -90,13 +90,13 @@ func (a *run) tellChanged(ctx context.Context, was, made gitops.Tree) error {
 		return err
 	}
 	return a.tell(Step{Moment: Noted, Lines: []string{
-		"the pre-commit hook changed files, which count as part of the work: " + workspace.Paths(changes)}})
+		"the pre-commit hook changed files, which count as part of the work: " + slot.Paths(changes)}})
 }
 
 // Message has the user's hooks look at the message of a commit, in a slot that is prepared for it with its parent as
 // HEAD, and returns what they made of it. The error is a gitops.RefusedError where they do not let it pass, and a
 // gitops.StoppedError where something ended them.
-func (r *Runner) Message(ctx context.Context, slot *workspace.Slot, message string, h Hooks, in Input) (string, error) {
+func (r *Runner) Message(ctx context.Context, slot *slot.Slot, message string, h Hooks, in Input) (string, error) {
 	gctx := context.WithoutCancel(ctx)
 	a := &run{Runner: r, ws: slot, in: &in}
 	c := Command{Check: verify.Check{Name: messageHook, Timeout: h.Limit}}

@@ -10,7 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/verify"
 	"descartes/verify/results"
 )
@@ -18,7 +18,7 @@ import (
 // played is an agent, a verify command and a workspace that do what a row says.
 type played struct {
 	says   agent.Result
-	left   workspace.Result
+	left   slot.Result
 	checks map[string][]verify.Result // by name, one for each run; the last one holds
 	ran    []string                   // names of the checks that ran, and of the parts that were repaired
 	dir    string
@@ -46,17 +46,17 @@ func (v playedVerifier) Run(_ context.Context, q verify.Request) (verify.Result,
 	return list[0], nil
 }
 
-func (p *played) Dir() string                                            { return p.dir }
-func (p *played) Files() string                                          { return p.dir }
-func (p *played) Repair(context.Context, string) ([]string, error)       { return nil, nil }
-func (p *played) Look(context.Context) (workspace.Result, error)         { return p.left, nil }
-func (p *played) Restore(context.Context, gitops.Tree) error             { return nil }
-func (p *played) Result(context.Context, bool) (workspace.Result, error) { return p.left, nil }
+func (p *played) Dir() string                                       { return p.dir }
+func (p *played) Files() string                                     { return p.dir }
+func (p *played) Repair(context.Context, string) ([]string, error)  { return nil, nil }
+func (p *played) Look(context.Context) (slot.Result, error)         { return p.left, nil }
+func (p *played) Restore(context.Context, gitops.Tree) error        { return nil }
+func (p *played) Result(context.Context, bool) (slot.Result, error) { return p.left, nil }
 
 // TestVerdict holds what an attempt comes to, and which of its checks run for that.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	did := workspace.Result{Changed: []gitops.Change{{Op: 'A', Path: "a"}}}
+	did := slot.Result{Changed: []gitops.Change{{Op: 'A', Path: "a"}}}
 	finished := agent.Result{End: agent.Finished}
 	claims := agent.Result{End: agent.Finished, Complete: true}
 	check := func(names ...string) (list []Command) {
@@ -130,12 +130,12 @@ func TestVerdict(t *testing.T) {
 		"a check that was cancelled says nothing": {p: played{says: claims, left: did,
 			checks: map[string][]verify.Result{"one": {{Cancelled: true}}}}, in: Input{Checks: check("one", "two")},
 			want: verify.Cancelled, ran: []string{"one"}},
-		"its work is lost": {p: played{says: claims, left: workspace.Result{Changed: did.Changed, Lost: "gone"}},
+		"its work is lost": {p: played{says: claims, left: slot.Result{Changed: did.Changed, Lost: "gone"}},
 			in: Input{Checks: check("one")}, want: verify.Failed, reason: "gone"},
-		"its git went back": {p: played{says: claims, left: workspace.Result{Changed: did.Changed,
+		"its git went back": {p: played{says: claims, left: slot.Result{Changed: did.Changed,
 			TookBack: "back to HEAD~1"}}, in: Input{Checks: check("one")}, want: verify.Failed,
 			reason: "back to HEAD~1", ran: []string{"one"}},
-		"what no commit can hold": {p: played{says: claims, left: workspace.Result{Changed: did.Changed,
+		"what no commit can hold": {p: played{says: claims, left: slot.Result{Changed: did.Changed,
 			LeftOut: []gitops.LeftOut{{Path: "sub", Why: "a repository of its own"}}}},
 			in: Input{Checks: check("one")}, want: verify.Failed, reason: "a repository of its own",
 			ran: []string{"one"}},
@@ -181,7 +181,7 @@ func TestObserverEndsAnAttempt(t *testing.T) {
 	stop := errors.New("the disk is full")
 	for _, at := range []Moment{Ended, Answered, Started, Checked} {
 		p := &played{says: agent.Result{End: agent.Finished}, dir: t.TempDir(),
-			left: workspace.Result{Changed: []gitops.Change{{Op: 'A', Path: "a"}}}}
+			left: slot.Result{Changed: []gitops.Change{{Op: 'A', Path: "a"}}}}
 		r := &Runner{Agent: p.agent(), Verify: p.verifier(), Dir: p.dir}
 		in := Input{Log: filepath.Join(p.dir, "log"), Checks: []Command{{Check: verify.Check{Run: "one"}}}}
 		got, err := r.Run(t.Context(), p, in, func(s *Step) error {

@@ -10,7 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/attempt"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // who the agents are run for, in messages and in the names of their logs.
@@ -22,15 +22,15 @@ const maxWords = 1 << 20
 // Workspace is where the agents run, one after the other.
 type Workspace interface {
 	attempt.Workspace
-	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
+	Prepare(ctx context.Context, s slot.Start) (slot.Stand, error)
 }
 
 // Asker runs agents that are asked for tasks.
 type Asker struct {
 	Runner    *attempt.Runner
 	Workspace Workspace
-	Start     workspace.Start // what they see
-	Dir       string          // of their logs
+	Start     slot.Start // what they see
+	Dir       string     // of their logs
 	// what they may be run with: the next one takes over where one is out of quota or keeps failing
 	Among []attempt.With
 	Input attempt.Input // without a prompt and a log

@@ -16,18 +16,18 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/verify"
 )
 
 // Options say where a lab works and what its commands run in.
 type Options struct {
-	Pool  workspace.PoolOptions // its Run is the lab's own
-	Files string                // folder for the files of its processes
-	Log   string                // of the set-up command
-	Shown string                // that log for people
+	Pool  slot.PoolOptions // its Run is the lab's own
+	Files string           // folder for the files of its processes
+	Log   string           // of the set-up command
+	Shown string           // that log for people
 	// Start gives the verify command of a slot, and what ends its processes; dir is for their files.
-	Start  func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error)
+	Start  func(s *slot.Slot, dir string) (attempt.Verifier, func() error, error)
 	Redact *redact.Redactor // nil: nothing is secret
 	Setup  time.Duration    // longest run of the set-up command; 0: any
 	Warn   func(line string) error
@@ -38,14 +38,14 @@ type Options struct {
 // concurrent use: its users take turns.
 type Lab struct {
 	opt  Options
-	pool *workspace.Pool
+	pool *slot.Pool
 	turn chan struct{} // holds one while somebody works
 
 	passes map[string]bool // trees and commands that passed
 
 	held *Lab // of the held-out checks alone, as what they leave is nobody else's to find; nil in that one
 
-	slot   *workspace.Slot // nil: none is taken yet
+	slot   *slot.Slot // nil: none is taken yet
 	verify attempt.Verifier
 	end    func() error
 }
@@ -62,7 +62,7 @@ func New(o Options) *Lab {
 func newLab(o Options) *Lab {
 	l := &Lab{opt: o, turn: make(chan struct{}, 1), passes: map[string]bool{}}
 	o.Pool.Run = l.setUp
-	l.pool = workspace.NewPool(o.Pool)
+	l.pool = slot.NewPool(o.Pool)
 	return l
 }
 
@@ -117,9 +117,9 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 			return err
 		}
 	}
-	_, err := l.slot.Prepare(ctx, workspace.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree,
+	_, err := l.slot.Prepare(ctx, slot.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree,
 		Aside: filepath.Join(l.opt.Files, "lab")})
-	if why := workspace.LeadsBack(err); why != "" && l.opt.Clone {
+	if why := slot.LeadsBack(err); why != "" && l.opt.Clone {
 		l.opt.Clone = false
 		if err := errors.Join(l.opt.Warn(why), l.leave()); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 func (l *Lab) open(ctx context.Context) error {
 	take := l.pool.TakeCheck
 	if !l.opt.Clone {
-		take = func(ctx context.Context) (*workspace.Slot, error) { return l.pool.TakeLab(ctx, l.held == nil) }
+		take = func(ctx context.Context) (*slot.Slot, error) { return l.pool.TakeLab(ctx, l.held == nil) }
 	}
 	slot, err := take(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (l *Lab) open(ctx context.Context) error {
 }
 
 // setUp runs the project's set-up command in the slot.
-func (l *Lab) setUp(ctx context.Context, slot *workspace.Slot, command string) error {
+func (l *Lab) setUp(ctx context.Context, slot *slot.Slot, command string) error {
 	return SetUp(ctx, l.verify, slot, Setup{Command: command, Log: l.opt.Log, Shown: l.opt.Shown,
 		Redact: l.opt.Redact, Timeout: l.opt.Setup, Held: l.held == nil})
 }
@@ -174,7 +174,7 @@ type Setup struct {
 }
 
 // SetUp runs the set-up command in a slot. Where a request to stop ends it, that is a context.Canceled.
-func SetUp(ctx context.Context, v attempt.Verifier, slot *workspace.Slot, s Setup) error {
+func SetUp(ctx context.Context, v attempt.Verifier, slot *slot.Slot, s Setup) error {
 	res, err := v.Run(ctx, verify.Request{Label: "setup", Command: s.Command, Dir: slot.Dir(), Env: slot.Env(),
 		Held: s.Held, Log: s.Log, Redact: s.Redact, Timeout: s.Timeout, Grace: attempt.Grace})
 	switch {

@@ -13,7 +13,7 @@ import (
 	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/scheduler/prompt"
 	"descartes/verify"
 )
@@ -113,7 +113,7 @@ func (r *Run) precheck(account string) error {
 func precheck(ctx context.Context, p *place, c *config.Config, in attempt.Input,
 	tell func(*attempt.Step) error) (o prompt.Opinion, words, note string, res *agent.Result, err error) {
 	p.holds = prompt.Try{}
-	start := workspace.Start{Aside: strings.TrimSuffix(in.Log, ".log")}
+	start := slot.Start{Aside: strings.TrimSuffix(in.Log, ".log")}
 	if _, err := p.ws.Prepare(context.WithoutCancel(ctx), start); err != nil {
 		return o, "", "", nil, err
 	}
@@ -142,7 +142,7 @@ func precheck(ctx context.Context, p *place, c *config.Config, in attempt.Input,
 	}
 	if len(left.Changed) > 0 { // the changes stay for a person to see
 		note = fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s", len(left.Changed),
-			workspace.Paths(left.Changed))
+			slot.Paths(left.Changed))
 	}
 	if o.Verdict = verdictOf(&got); o.Verdict == prompt.Passed && !gate.Promised(got.Final, "AGREED") {
 		o.Verdict = prompt.Failed

@@ -15,7 +15,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/scheduler/prompt"
 	"descartes/verify"
 )
@@ -199,8 +199,8 @@ func hooked(ctx context.Context, p *place, t *try, with *aids) (hook *attempt.Ra
 }
 
 // start is how a slot gets the work of a try.
-func (t *try) start(p *place) workspace.Start {
-	return workspace.Start{Base: t.base, Before: t.res.Work.After, At: t.tip, Whole: true, Since: t.since, Named: p.named}
+func (t *try) start(p *place) slot.Start {
+	return slot.Start{Base: t.base, Before: t.res.Work.After, At: t.tip, Whole: true, Since: t.since, Named: p.named}
 }
 
 // wasCut reports whether the checks of the try came to no end.

@@ -16,8 +16,8 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 )
 
@@ -129,7 +129,7 @@ func commit(ctx, hooks context.Context, p *place, job *loop.PromptJob, t *try, m
 		p.holds = prompt.Try{}
 		base, err := p.repo.CommitTree(at)
 		if err == nil {
-			_, err = p.ws.Prepare(ctx, workspace.Start{Base: base, Before: t.res.Work.After, At: at})
+			_, err = p.ws.Prepare(ctx, slot.Start{Base: base, Before: t.res.Work.After, At: at})
 		}
 		if err != nil {
 			return d, err
@@ -184,7 +184,7 @@ func heardMessage(ctx context.Context, p *place, job *loop.PromptJob, t *try, w 
 	if at == &p.seats {
 		p.holds = prompt.Try{}
 	}
-	if _, err := at.slot.Prepare(gctx, workspace.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
+	if _, err := at.slot.Prepare(gctx, slot.Start{Base: base, Before: w.Tree, At: w.On}); err != nil {
 		return err
 	}
 	w.Message, err = at.runner.Message(ctx, at.slot, w.Message, t.hookLimits(job), at.input(t.in))

@@ -18,9 +18,9 @@ import (
 	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -280,7 +280,7 @@ func made(ctx context.Context, p *place, t *try, with *aids) (err error) {
 	job := with.job
 	p.holds = t.Try
 	if p.kind != prompt.Folder && checkpoints(job) && t.Try == (prompt.Try{Number: 1, Try: 1}) {
-		if _, err := p.repo.Keep(ctx, p.iterationRef(0), t.base, parentsOf(&t.ground, &workspace.Result{}),
+		if _, err := p.repo.Keep(ctx, p.iterationRef(0), t.base, parentsOf(&t.ground, &slot.Result{}),
 			"run "+p.id+": the start"); err != nil {
 			return gitErr("keep a checkpoint", err)
 		}

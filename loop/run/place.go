@@ -15,7 +15,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/scheduler/prompt"
 )
 
@@ -32,9 +32,9 @@ type place struct {
 	made   bool         // the branch was asked for by name: that it is not checked out is no news
 	takes  string       // the branch that is made, or brought up to date, before the first try; "" for none
 	inTree func(ctx context.Context, do func() error) error
-	pool   *workspace.Pool                      // nil: a folder
-	open   func(*workspace.Slot) (seats, error) // what works in a slot
-	bench  *lab.Lab                             // for looks that run commands on trees; nil: none does
+	pool   *slot.Pool                      // nil: a folder
+	open   func(*slot.Slot) (seats, error) // what works in a slot
+	bench  *lab.Lab                        // for looks that run commands on trees; nil: none does
 	seats
 	checker   *seats // in the check tree; nil while nothing needed it
 	leadsBack bool   // it cannot be had: something in it leads into the user's tree
@@ -45,16 +45,16 @@ type place struct {
 
 // seats are the slot and what works in it.
 type seats struct {
-	slot   *workspace.Slot // nil: a folder
+	slot   *slot.Slot // nil: a folder
 	ws     preparable
 	runner *attempt.Runner
 	end    func() error
 }
 
-func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
+func gitErr(what string, err error) error { return &slot.GitError{What: what, Err: err} }
 
 func isGit(err error) bool {
-	_, git := errors.AsType[*workspace.GitError](err)
+	_, git := errors.AsType[*slot.GitError](err)
 	return git
 }
 
@@ -110,19 +110,19 @@ func (p *place) judged(ctx context.Context, note func(string) error) (*seats, er
 	if p.slot == nil || p.leadsBack {
 		return &p.seats, nil
 	}
-	slot, err := p.pool.TakeCheck(ctx)
+	taken, err := p.pool.TakeCheck(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.open(slot)
+	s, err := p.open(taken)
 	if err != nil {
 		return nil, err
 	}
-	if p.checker = &s; !slot.MayLeadBack() {
+	if p.checker = &s; !taken.MayLeadBack() {
 		return p.checker, nil
 	}
-	_, err = s.ws.Prepare(ctx, workspace.Start{})
-	if why := workspace.LeadsBack(err); why != "" {
+	_, err = s.ws.Prepare(ctx, slot.Start{})
+	if why := slot.LeadsBack(err); why != "" {
 		p.checker, p.leadsBack = nil, true
 		if err := s.end(); err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (p *place) drop(t *loop.Tools, least int64) (err error) {
 }
 
 // of is what works in a slot.
-func (p *place) of(slot *workspace.Slot) *seats {
+func (p *place) of(slot *slot.Slot) *seats {
 	if p.checker != nil && p.checker.slot == slot {
 		return p.checker
 	}
@@ -225,14 +225,14 @@ type ground struct {
 	tip    string      // the branch's commit
 	base   gitops.Tree // what work that is in no commit is compared with: the branch's tip, or the user's tree
 	before gitops.Tree // what the agent finds: base with what earlier tries left
-	stand  workspace.Stand
+	stand  slot.Stand
 }
 
 // prepare gives the slot what a try starts from: the branch's tip, or the user's tree as it is, with the work of an
 // earlier try where there is some that is in no commit.
 func (p *place) prepare(ctx context.Context, from prompt.Try, since time.Time, log string) (g ground, err error) {
 	p.holds = prompt.Try{}
-	start := workspace.Start{Since: since, Aside: strings.TrimSuffix(log, ".log"), Named: p.named}
+	start := slot.Start{Since: since, Aside: strings.TrimSuffix(log, ".log"), Named: p.named}
 	if p.kind == prompt.Folder {
 		g.stand, err = p.ws.Prepare(ctx, start)
 		return g, err
@@ -298,7 +298,7 @@ func (p *place) continues(ctx context.Context, g *ground, from prompt.Try) error
 }
 
 // keep keeps what a try left under its ref. note goes into the commit's message.
-func (p *place) keep(ctx context.Context, t prompt.Try, g *ground, work *workspace.Result, why, note string) (ref,
+func (p *place) keep(ctx context.Context, t prompt.Try, g *ground, work *slot.Result, why, note string) (ref,
 	commit string, err error) {
 	on := g.tip
 	if p.kind == prompt.Tree { // the user's tree as it was is no commit
@@ -337,5 +337,5 @@ func (p *place) elsewhere(ctx context.Context) string {
 // preparable is where attempts run; see package workspace.
 type preparable interface {
 	attempt.Workspace
-	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
+	Prepare(ctx context.Context, s slot.Start) (slot.Stand, error)
 }

@@ -17,8 +17,8 @@ import (
 	"descartes/loop/book"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 	"descartes/verify"
 )
@@ -121,7 +121,7 @@ func (r *Run) again(ctx context.Context) (t *try, err error) {
 	if m := r.machine.Stage; m == prompt.Idle || m == prompt.Running {
 		return t, nil
 	}
-	if _, err := p.ws.Prepare(ctx, workspace.Start{Base: t.base, Before: t.before, At: t.tip}); err != nil {
+	if _, err := p.ws.Prepare(ctx, slot.Start{Base: t.base, Before: t.before, At: t.tip}); err != nil {
 		return t, err
 	}
 	if pl, ok := r.job.Rules.(planner); ok {

@@ -19,9 +19,9 @@ import (
 	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/scheduler/prompt"
 	"descartes/verify"
 )
@@ -282,13 +282,13 @@ func (r *Run) seat(ctx context.Context, number int) error {
 	p, c := r.place, &r.job.Config
 	fixed, _ := source.Protected(c, r.root, nil)
 	if p.kind == prompt.Folder {
-		p.ws = workspace.NewFolder(r.tools.FS, r.root, p.dir, fixed)
+		p.ws = slot.NewFolder(r.tools.FS, r.root, p.dir, fixed)
 		p.runner = &attempt.Runner{Agent: r.tools.Agent, Verify: r.tools.Verify, Redact: r.tools.Redact,
 			Dir: r.home.SlotFiles("", p.id, 0), Looks: r.tools.Looks}
 		return nil
 	}
 	p.takes, p.open = r.options.Branch, r.openSlot
-	o := workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
+	o := slot.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
 		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Layers: r.tools.Layers, Fixed: fixed,
 		Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup,
 		SetupOn: c.Pool.SetupOn}
@@ -296,7 +296,7 @@ func (r *Run) seat(ctx context.Context, number int) error {
 		p.bench = r.newLab(o)
 	}
 	o.Run = r.setUp
-	p.pool = workspace.NewPool(o)
+	p.pool = slot.NewPool(o)
 	for _, n := range []int{number, 0} {
 		if got, err := p.take(ctx, n); got || err != nil {
 			return err
@@ -306,7 +306,7 @@ func (r *Run) seat(ctx context.Context, number int) error {
 }
 
 // openSlot starts what works in a slot, or releases that.
-func (r *Run) openSlot(slot *workspace.Slot) (s seats, err error) {
+func (r *Run) openSlot(slot *slot.Slot) (s seats, err error) {
 	p, t := r.place, &r.tools
 	dir := r.home.SlotFiles(t.Pool, p.id, slot.Number)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -328,11 +328,11 @@ func (r *Run) openSlot(slot *workspace.Slot) (s seats, err error) {
 }
 
 // newLab is where looks run commands on trees. It takes a slot when it is first needed.
-func (r *Run) newLab(o workspace.PoolOptions) *lab.Lab {
+func (r *Run) newLab(o slot.PoolOptions) *lab.Lab {
 	log := r.home.NamedLog(r.place.id, "setup-lab")
 	return lab.New(lab.Options{Pool: o, Clone: true, Files: filepath.Join(r.home.Private(r.place.id), "lab"), Log: log,
 		Shown: book.Relative(r.root, log), Redact: r.tools.Redact, Setup: seconds(r.job.Config.Pool.SetupTimeout), Warn: r.note,
-		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+		Start: func(s *slot.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := r.tools.Slot(s, dir)
 			return v, end, err
 		}})

@@ -15,7 +15,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/scheduler/prompt"
 )
 
@@ -217,7 +217,7 @@ func withoutOurs(ctx context.Context, p *place, job *loop.PromptJob, t *try) err
 	return nil
 }
 
-func parentsOf(g *ground, work *workspace.Result) (list []string) {
+func parentsOf(g *ground, work *slot.Result) (list []string) {
 	for _, hash := range []string{g.tip, work.Commits} {
 		if hash != "" {
 			list = append(list, hash)

@@ -10,7 +10,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/book"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/scheduler/prompt"
 	"descartes/verify"
 )
@@ -156,8 +156,8 @@ func (u *untouched) try(ctx context.Context, at *seats, c verify.Check) (*loop.B
 }
 
 // start is how a check of a tree begins.
-func (p *place) start(g *ground) workspace.Start {
-	return workspace.Start{Base: g.base, Before: g.before, At: g.tip, Named: p.named}
+func (p *place) start(g *ground) slot.Start {
+	return slot.Start{Base: g.base, Before: g.before, At: g.tip, Named: p.named}
 }
 
 // request is that of a check which looks at no try.

@@ -15,7 +15,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // Leftover is something that runs left behind and nobody needs any more.
@@ -78,7 +78,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			continue
 		}
 		if verified, err := held(ctx, repo, TrunkRef(id)); err != nil {
-			return nil, &workspace.GitError{What: "read " + TrunkRef(id), Err: err}
+			return nil, &slot.GitError{What: "read " + TrunkRef(id), Err: err}
 		} else if verified { // work that no branch has
 			continue
 		}
@@ -113,9 +113,9 @@ func (h Home) removable(ctx context.Context, repo *gitops.Repo, pool string, fou
 			continue
 		}
 		if repo != nil {
-			kept, err := repo.Refs(ctx, workspace.Refs(pool)+l.Name+"/")
+			kept, err := repo.Refs(ctx, slot.Refs(pool)+l.Name+"/")
 			if err != nil {
-				return nil, &workspace.GitError{What: "list the refs of slots", Err: err}
+				return nil, &slot.GitError{What: "list the refs of slots", Err: err}
 			}
 			for _, r := range kept {
 				l.Refs = append(l.Refs, r.Name)
@@ -123,13 +123,13 @@ func (h Home) removable(ctx context.Context, repo *gitops.Repo, pool string, fou
 		}
 		out = append(out, l)
 	}
-	for place, root := range workspace.Abandoned(pool) {
+	for place, root := range slot.Abandoned(pool) {
 		out = append(out, Leftover{Kind: "pool", Name: root, Why: "its project is gone", Last: newest(place),
 			paths: []string{place}})
 	}
 	for i := range out {
 		for _, path := range out[i].paths {
-			out[i].Size += workspace.Weight(path)
+			out[i].Size += slot.Weight(path)
 		}
 	}
 	slices.SortFunc(out, func(a, b Leftover) int {
@@ -171,7 +171,7 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 
 // oldSlots lists the slots not used since a time. A half-made slot counts as old at any age.
 func oldSlots(pool string, before time.Time) (out []Leftover) {
-	for _, s := range workspace.Slots(pool) {
+	for _, s := range slot.Slots(pool) {
 		if s.Busy || s.Whole && !s.Last.Before(before) {
 			continue
 		}
@@ -197,7 +197,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 	}
 	for _, l := range list {
 		if l.Kind == "slot" {
-			ok, err := workspace.RemoveSlot(pool, l.slot)
+			ok, err := slot.RemoveSlot(pool, l.slot)
 			if err != nil {
 				return left, err
 			}
@@ -220,7 +220,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 		}
 		if len(l.Refs) > 0 {
 			if err := repo.DeleteRefs(ctx, l.Refs...); err != nil {
-				return left, &workspace.GitError{What: "remove kept refs", Err: err}
+				return left, &slot.GitError{What: "remove kept refs", Err: err}
 			}
 		}
 	}
@@ -260,7 +260,7 @@ func keptRefs(ctx context.Context, repo *gitops.Repo) (map[string][]gitops.Ref, 
 	}
 	all, err := repo.Refs(ctx, "refs/descartes/")
 	if err != nil {
-		return nil, &workspace.GitError{What: "list kept refs", Err: err}
+		return nil, &slot.GitError{What: "list kept refs", Err: err}
 	}
 	for _, r := range all {
 		id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")

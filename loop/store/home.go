@@ -14,7 +14,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/safename"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // MaxFile limits, in bytes, what is read of our own files.
@@ -64,11 +64,11 @@ func (h Home) KeptPrompt(id string, iteration, try int) string {
 }
 
 // SlotFiles holds the prompt of the attempt under way in a slot of that pool; 0 is a folder without git.
-func (h Home) SlotFiles(pool, id string, slot int) string {
-	if slot == 0 {
+func (h Home) SlotFiles(pool, id string, number int) string {
+	if number == 0 {
 		return h.Run(id)
 	}
-	return workspace.SlotFiles(pool, slot, id)
+	return slot.SlotFiles(pool, number, id)
 }
 
 // Private holds what only a person may see of a loop, never an agent. Other users cannot open its folders.

@@ -11,10 +11,10 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/verify"
 )
@@ -29,7 +29,7 @@ func (r *Run) takeAnswers() error {
 	if !blocked && r.told.said.Path != "" && r.told.said.Same() {
 		return nil
 	}
-	r.told.said = workspace.LookAt(r.ground.home.AnswerFile(r.ground.tag))
+	r.told.said = slot.LookAt(r.ground.home.AnswerFile(r.ground.tag))
 	answers, err := r.ground.home.Answers(r.book.State.Key())
 	if err != nil {
 		return r.warnOnce(err.Error())

@@ -11,8 +11,8 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/book"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/verify"
 )
@@ -113,7 +113,7 @@ func (r *Run) broke(err error, e scheduler.Event) error {
 	case scheduler.CheckEnded, scheduler.TakeInEnded, scheduler.WaveCheckEnded:
 		t.Checks = true
 	}
-	_, git := errors.AsType[*workspace.GitError](err)
+	_, git := errors.AsType[*slot.GitError](err)
 	switch {
 	case loop.DiskFull(err):
 		t.Why = "disk"

@@ -22,10 +22,10 @@ import (
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/verify"
 )
@@ -91,7 +91,7 @@ func (r *Run) attempt(a scheduler.Attempt) (again bool, err error) {
 	}
 	b := r.beginning(a)
 	g, ctx, ending, on, v := &r.ground, r.asks.Now, r.asks.Ending, r.lane(a.Lane), r.voice(b.unit)
-	announce := func(s workspace.Stand) error {
+	announce := func(s slot.Stand) error {
 		return r.say(report{do: func() error { return r.announce(b, s) }})
 	}
 	r.start(func() func() error {
@@ -183,7 +183,7 @@ func (r *Run) input(m *made, with config.Choice) attempt.Input {
 var errHalted = errors.New("no agent starts")
 
 // announce writes that an attempt's agent starts, once its lane is prepared.
-func (r *Run) announce(b *begun, s workspace.Stand) error {
+func (r *Run) announce(b *begun, s slot.Stand) error {
 	if err := r.hear(); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ type ended struct {
 // work prepares the lane, unless the run is ending, runs the agent, and keeps what it left before anybody hears of its
 // end.
 func work(ctx, ending context.Context, g *ground, b *begun, on *lane, v voice,
-	announce func(workspace.Stand) error) (out ended, err error) {
+	announce func(slot.Stand) error) (out ended, err error) {
 	if err := on.open(ctx, g); err != nil {
 		return out, err
 	}
@@ -246,7 +246,7 @@ func work(ctx, ending context.Context, g *ground, b *begun, on *lane, v voice,
 	if err != nil || clean {
 		return ended{outcome: scheduler.Clean, kept: true}, err
 	}
-	stand, err := on.slot.Prepare(ending, workspace.Start{Before: b.before, Base: b.base, At: b.head,
+	stand, err := on.slot.Prepare(ending, slot.Start{Before: b.before, Base: b.base, At: b.head,
 		Whole: b.before != b.base, Since: b.since, Named: g.tools.Named, Aside: strings.TrimSuffix(b.in.Log, ".log")})
 	if err != nil {
 		if ending.Err() != nil {
@@ -292,7 +292,7 @@ func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
 	}
 	tree, met, err := g.repo.Merge(ctx, b.from, commit)
 	if err != nil {
-		return false, &workspace.GitError{What: "bring together what is verified and the work on task " + b.Task, Err: err}
+		return false, &slot.GitError{What: "bring together what is verified and the work on task " + b.Task, Err: err}
 	}
 	if b.clashed && len(met) == 0 {
 		return true, nil
@@ -447,7 +447,7 @@ func (b *begun) keep(ctx context.Context, g *ground, out *ended) error {
 	}
 	message := g.tools.Redact.Text(k.Message(g.list)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
 	if b.commit, err = g.repo.Keep(ctx, b.ref, work.After, parents, message); err != nil {
-		return &workspace.GitError{What: "keep the work on task " + b.Task, Err: err}
+		return &slot.GitError{What: "keep the work on task " + b.Task, Err: err}
 	}
 	if out.kept = !same; same {
 		b.ref = ""

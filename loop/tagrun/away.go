@@ -13,8 +13,8 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/verify"
 )
@@ -24,7 +24,7 @@ import (
 
 // order has another machine run the agent of an attempt, and keeps what it left before anybody hears of its end.
 func order(ctx context.Context, g *ground, b *begun, on *lane, v voice,
-	announce func(workspace.Stand) error) (out ended, err error) {
+	announce func(slot.Stand) error) (out ended, err error) {
 	if err := on.open(ctx, g); err != nil {
 		return out, err
 	}
@@ -40,7 +40,7 @@ func order(ctx context.Context, g *ground, b *begun, on *lane, v voice,
 			return ended{outcome: scheduler.Clean, kept: true}, err
 		}
 	}
-	o.Start = workspace.Start{Before: b.before, Base: b.base, At: b.head, Whole: b.before != b.base,
+	o.Start = slot.Start{Before: b.before, Base: b.base, At: b.head, Whole: b.before != b.base,
 		Aside: strings.TrimSuffix(b.in.Log, ".log")}
 	if !b.again {
 		stand, err := on.slot.Aim(ctx, o.Start)

@@ -17,10 +17,10 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/verify"
@@ -29,7 +29,7 @@ import (
 // The check is the merge: an attempt's commit is merged onto the tip, checked out in the check tree and checked. What
 // passes is the next tip.
 
-func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
+func gitErr(what string, err error) error { return &slot.GitError{What: what, Err: err} }
 
 // commands are the checks for some points of a run, each with its bar by what the journal knows, and those that a
 // task asks for itself; nil: no task's.
@@ -79,11 +79,11 @@ func mended(known []string, res *attempt.Result) (names []string) {
 // mergedWork is the check tree with an attempt's commit in it. What another slot knows of the attempt is not to be seen
 // there.
 type mergedWork struct {
-	*workspace.Slot
-	was workspace.Result
+	*slot.Slot
+	was slot.Result
 }
 
-func (w mergedWork) joined(r workspace.Result) workspace.Result {
+func (w mergedWork) joined(r slot.Result) slot.Result {
 	was := &w.was
 	r.LeftOut, r.Old, r.Named, r.Nested = was.LeftOut, was.Old, was.Named, was.Nested
 	r.Hidden, r.Beside, r.Uncovered = was.Hidden, was.Beside, was.Uncovered
@@ -92,12 +92,12 @@ func (w mergedWork) joined(r workspace.Result) workspace.Result {
 	return r
 }
 
-func (w mergedWork) Look(ctx context.Context) (workspace.Result, error) {
+func (w mergedWork) Look(ctx context.Context) (slot.Result, error) {
 	r, err := w.Slot.Look(ctx)
 	return w.joined(r), err
 }
 
-func (w mergedWork) Result(ctx context.Context, verified bool) (workspace.Result, error) {
+func (w mergedWork) Result(ctx context.Context, verified bool) (slot.Result, error) {
 	r, err := w.Slot.Result(ctx, verified)
 	return w.joined(r), err
 }
@@ -232,7 +232,7 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 }
 
 // passed makes what passed the attempt's work where hooks or checks changed it: that is what is reviewed and merged.
-func (m *made) passed(ctx context.Context, g *ground, o *onTip, work *workspace.Result) error {
+func (m *made) passed(ctx context.Context, g *ground, o *onTip, work *slot.Result) error {
 	if work.After == "" || work.After == o.tree {
 		return nil
 	}
@@ -249,8 +249,8 @@ func (m *made) passed(ctx context.Context, g *ground, o *onTip, work *workspace.
 }
 
 // start is how the check tree gets what an attempt's commit and the tip make.
-func (m *made) start(now *standing, o *onTip) workspace.Start {
-	return workspace.Start{Base: o.base, Before: o.work, At: headOf(now), Whole: true, Since: m.began,
+func (m *made) start(now *standing, o *onTip) slot.Start {
+	return slot.Start{Base: o.base, Before: o.work, At: headOf(now), Whole: true, Since: m.began,
 		Tips: now.chain.Tips(), Aside: strings.TrimSuffix(m.in.Log, ".log")}
 }
 
@@ -480,7 +480,7 @@ type exam struct {
 
 // prepare checks the tree out.
 func (x *exam) prepare(ctx context.Context, g *ground, v voice) error {
-	return x.at.prepare(ctx, g, v, workspace.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips})
+	return x.at.prepare(ctx, g, v, slot.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips})
 }
 
 func (x *exam) request(g *ground) verify.Request {
@@ -690,7 +690,7 @@ func (x *exam) untouched(ctx context.Context, g *ground, c *attempt.Command, tas
 }
 
 // lacks notes what a slot lacks of the user's tree in which a check fails.
-func lacks(ctx context.Context, b *loop.Baseline, slot *workspace.Slot) (err error) {
+func lacks(ctx context.Context, b *loop.Baseline, slot *slot.Slot) (err error) {
 	b.Slot = slot.Number
 	b.Dangling, err = slot.Dangling(context.WithoutCancel(ctx))
 	return err

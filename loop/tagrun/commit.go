@@ -9,8 +9,8 @@ import (
 	"descartes/internal/crash"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/verify"
 )
@@ -213,7 +213,7 @@ func makeCommit(ctx context.Context, g *ground, now *standing, at *tree, v voice
 		if err != nil {
 			return "", c, err
 		}
-		start := workspace.Start{Base: base, Before: w.Tree, At: w.On}
+		start := slot.Start{Base: base, Before: w.Tree, At: w.On}
 		if err := at.prepare(gctx, g, v, start); err != nil {
 			return "", c, err
 		}

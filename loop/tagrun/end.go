@@ -15,9 +15,9 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 )
 
@@ -162,7 +162,7 @@ func (r *Run) refused(err error) (loop.Outcome, error) {
 	}
 	r.ends.err = start.err
 	out := loop.Outcome{Ending: journal.OwnError, Message: start.Error(), Err: start.err}
-	_, git := errors.AsType[*workspace.GitError](start.err)
+	_, git := errors.AsType[*slot.GitError](start.err)
 	_, gone := errors.AsType[*trunkGone](start.err)
 	switch {
 	case gone:

@@ -13,9 +13,9 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/book"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -30,8 +30,8 @@ type ground struct {
 	repo   *gitops.Repo
 	home   store.Home
 	tools  *loop.Tools
-	pool   *workspace.Pool
-	seat   func(*workspace.Slot) (*seats, error)                     // starts what works in a slot
+	pool   *slot.Pool
+	seat   func(*slot.Slot) (*seats, error)                          // starts what works in a slot
 	inTree func(ctx context.Context, v voice, do func() error) error // do, while nobody else writes in the user's tree
 }
 
@@ -48,13 +48,13 @@ type standing struct {
 
 // seats are a slot and what works in it.
 type seats struct {
-	slot   *workspace.Slot
+	slot   *slot.Slot
 	runner *attempt.Runner
 	end    func() error
 }
 
 // openSeats starts what works in a slot, or releases that.
-func openSeats(g *ground, lab attempt.Lab, below string, slot *workspace.Slot) (*seats, error) {
+func openSeats(g *ground, lab attempt.Lab, below string, slot *slot.Slot) (*seats, error) {
 	dir := g.home.SlotFiles(g.tools.Pool, g.id, slot.Number)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Join(err, slot.Close())
@@ -78,18 +78,18 @@ type tree struct {
 }
 
 // prepare checks a tree out in its slot, which is taken where it has none yet.
-func (t *tree) prepare(ctx context.Context, g *ground, v voice, start workspace.Start) error {
+func (t *tree) prepare(ctx context.Context, g *ground, v voice, start slot.Start) error {
 	if t.seats == nil && !t.ordinary {
-		slot, err := g.pool.TakeCheck(ctx)
+		taken, err := g.pool.TakeCheck(ctx)
 		if err != nil {
 			return err
 		}
-		s, err := g.seat(slot)
+		s, err := g.seat(taken)
 		if err != nil {
 			return err
 		}
 		_, err = s.slot.Prepare(ctx, start)
-		why := workspace.LeadsBack(err)
+		why := slot.LeadsBack(err)
 		if why == "" {
 			t.seats = s
 			return errors.Join(err, v.noteRun(g.pool.Notes()...))

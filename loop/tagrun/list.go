@@ -14,8 +14,8 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -39,8 +39,8 @@ type listFile struct {
 	last    time.Time
 	stamp   time.Time // of the last commit's list: what is written about that is of the same time; zero: now
 	took    time.Duration
-	seen    workspace.Look
-	mirror  workspace.Look // of the file that follows it; zero if there is none
+	seen    slot.Look
+	mirror  slot.Look // of the file that follows it; zero if there is none
 
 	unread  error                   // why it cannot be read now: what was last read of it holds
 	theirs  map[string]tasks.Status // statuses that others wrote since the run last took them
@@ -162,9 +162,9 @@ func (l *listFile) compare(before []tasks.Task) {
 
 // look remembers the file's identity as we left it, and that of the one that follows it.
 func (l *listFile) look() {
-	l.seen, l.mirror = workspace.LookAt(l.file.Path()), workspace.Look{}
+	l.seen, l.mirror = slot.LookAt(l.file.Path()), slot.Look{}
 	if m, ok := l.file.Mirror(); ok {
-		l.mirror = workspace.LookAt(m.Path())
+		l.mirror = slot.LookAt(m.Path())
 	}
 }
 

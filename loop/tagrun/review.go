@@ -7,7 +7,7 @@ import (
 	"descartes/config"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 	"descartes/scheduler"
 	"descartes/specbuild"
 )
@@ -57,7 +57,7 @@ func judge(ctx context.Context, g *ground, m *made, in attempt.Input, on *lane, 
 		return j, err
 	}
 	gctx := context.WithoutCancel(ctx)
-	if _, err := on.slot.Prepare(gctx, workspace.Start{Base: m.base, Before: m.res.Work.After, Whole: true,
+	if _, err := on.slot.Prepare(gctx, slot.Start{Base: m.base, Before: m.res.Work.After, Whole: true,
 		Named: g.tools.Named}); err != nil {
 		return j, err
 	}

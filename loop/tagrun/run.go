@@ -14,9 +14,9 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/lab"
 	"descartes/loop/requests"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 )
 
@@ -66,8 +66,8 @@ type told struct {
 	saved   bool                 // the trunk has its ref
 	// by task: what its check said on what those before it would make; it is told when that counts
 	waiting map[string][]*journal.Event
-	said    workspace.Look // what people answered
-	listed  int64          // up to which event the list is complete
+	said    slot.Look // what people answered
+	listed  int64     // up to which event the list is complete
 	// where tasks stood before the last event of a killed run: what became of them by it may not be in the journal
 	before map[string]scheduler.Stage
 }

@@ -18,10 +18,10 @@ import (
 	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/verify"
@@ -248,12 +248,12 @@ func (r *Run) fold(events []journal.Event) error {
 }
 
 // newSeats starts what works in slots.
-func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
+func (r *Run) newSeats() func(*slot.Slot) (*seats, error) {
 	g, c := &r.ground, r.ground.config
 	fixed, _ := source.Protected(c, g.root, r.job.File)
 	// else statuses are written into the list meanwhile
 	fixed = append(fixed, r.job.File.Path())
-	o := workspace.PoolOptions{Repo: g.repo, Loop: g.id, FS: g.tools.FS, Place: g.tools.Pool, Root: g.root, Dir: g.root,
+	o := slot.PoolOptions{Repo: g.repo, Loop: g.id, FS: g.tools.FS, Place: g.tools.Pool, Root: g.root, Dir: g.root,
 		Layers: g.tools.Layers, Shown: g.tools.Shown, Fixed: fixed, Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy,
 		Keep: c.Pool.Keep, Redact: g.tools.Redact, Setup: c.Pool.Setup,
 		SetupOn: c.Pool.SetupOn}
@@ -266,7 +266,7 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 		log := g.home.NamedLog(g.id, "setup-lab")
 		bench = lab.New(lab.Options{Pool: o, Clone: true, Files: filepath.Join(g.home.Private(g.id), "lab"), Log: log,
 			Shown: r.book.Relative(log), Redact: g.tools.Redact, Setup: seconds(c.Pool.SetupTimeout), Warn: say,
-			Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+			Start: func(s *slot.Slot, dir string) (attempt.Verifier, func() error, error) {
 				_, v, end, err := g.tools.Slot(s, dir)
 				return v, end, err
 			}})
@@ -275,7 +275,7 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 		}
 		r.bench = bench
 	}
-	o.Run = func(ctx context.Context, s *workspace.Slot, command string) error {
+	o.Run = func(ctx context.Context, s *slot.Slot, command string) error {
 		log := g.home.NamedLog(g.id, fmt.Sprintf("setup-%d", s.Number))
 		var runner *attempt.Runner
 		if err := r.say(report{do: func() error {
@@ -289,8 +289,8 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 		return lab.SetUp(ctx, runner.Verify, s, lab.Setup{Command: command, Log: log, Shown: r.book.Relative(log),
 			Redact: g.tools.Redact, Timeout: seconds(c.Pool.SetupTimeout)})
 	}
-	g.pool = workspace.NewPool(o)
-	return func(slot *workspace.Slot) (*seats, error) {
+	g.pool = slot.NewPool(o)
+	return func(slot *slot.Slot) (*seats, error) {
 		var l attempt.Lab
 		if bench != nil {
 			l = bench
@@ -307,7 +307,7 @@ func (r *Run) newSeats() func(*workspace.Slot) (*seats, error) {
 }
 
 // seatsOf is what works in a slot.
-func (r *Run) seatsOf(slot *workspace.Slot) *seats {
+func (r *Run) seatsOf(slot *slot.Slot) *seats {
 	if i := slices.IndexFunc(r.seats, func(s *seats) bool { return s.slot == slot }); i >= 0 {
 		return r.seats[i]
 	}

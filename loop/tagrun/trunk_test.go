@@ -18,9 +18,9 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/store"
 	"descartes/loop/trunk"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/verify"
@@ -56,10 +56,10 @@ func newYard(t *testing.T) *yard {
 	y.chk = []attempt.Command{{Check: verify.Check{Run: "check"}}}
 	tools := &loop.Tools{Repo: repo, FS: atomicfile.OS(), Now: gitops.Now, Pool: filepath.Join(base, "pool")}
 	y.g = &ground{root: y.dir, id: "r", tag: "x", list: gitops.Named{Tag: "x"}, config: &config.Config{}, repo: repo, home: store.NewHome(y.dir),
-		tools: tools, pool: workspace.NewPool(workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Loop: "r",
+		tools: tools, pool: slot.NewPool(slot.PoolOptions{Repo: repo, FS: atomicfile.OS(), Loop: "r",
 			Place: tools.Pool, Root: y.dir, Dir: y.dir}),
 		inTree: func(_ context.Context, _ voice, do func() error) error { return do() }}
-	y.g.seat = func(s *workspace.Slot) (*seats, error) {
+	y.g.seat = func(s *slot.Slot) (*seats, error) {
 		return &seats{slot: s, end: s.Close, runner: &attempt.Runner{Verify: y, Repo: repo, Dir: base}}, nil
 	}
 	t.Cleanup(func() {
@@ -467,7 +467,7 @@ func TestCheckTip(t *testing.T) {
 			y.passes = func(map[string]string) bool { return tt.code == 0 }
 			y.at.seats = nil
 			seat := y.g.seat
-			y.g.seat = func(s *workspace.Slot) (*seats, error) {
+			y.g.seat = func(s *slot.Slot) (*seats, error) {
 				one, err := seat(s)
 				one.runner.Verify = coded{y, tt.code}
 				return one, err

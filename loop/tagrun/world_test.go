@@ -21,9 +21,9 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -223,7 +223,7 @@ func (w *world) start(opt loop.StartOptions) (*Run, error) {
 		return nil, errNothingRuns
 	}
 	opt.Command = cmp.Or(opt.Command, "loop")
-	slot := func(*workspace.Slot, string) (attempt.Agent, attempt.Verifier, func() error, error) {
+	slot := func(*slot.Slot, string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		return plays{w}, judges{w}, func() error { return nil }, nil
 	}
 	return Start(w.t.Context(), w.dir, j, loop.Tools{Repo: w.repo(), Agent: plays{w}, Verify: judges{w}, Slot: slot,

@@ -6,7 +6,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
-	"descartes/loop/workspace"
+	"descartes/loop/slot"
 )
 
 // Branch is what gets the commits of a run.
@@ -103,7 +103,7 @@ func (b Branch) Head(ctx context.Context, repo *gitops.Repo, on string) (string,
 // BringNamed brings what an attempt changed in the user's files that its text names into his tree, as uncommitted
 // changes. Where they are in the way a ref of the run keeps it, which note says. inTree calls do while nobody else writes
 // there.
-func BringNamed(ctx context.Context, repo *gitops.Repo, run string, n *workspace.Named,
+func BringNamed(ctx context.Context, repo *gitops.Repo, run string, n *slot.Named,
 	inTree func(ctx context.Context, do func() error) error) (note string, err error) {
 	if !n.Changed() {
 		return "", nil
@@ -114,7 +114,7 @@ func BringNamed(ctx context.Context, repo *gitops.Repo, run string, n *workspace
 		why, err = repo.Arrive(ctx, n.Was, n.Has)
 		return err
 	}); err != nil {
-		return "", &workspace.GitError{What: "bring changes of " + oneline.List(n.Paths) + " into your tree", Err: err}
+		return "", &slot.GitError{What: "bring changes of " + oneline.List(n.Paths) + " into your tree", Err: err}
 	}
 	if why == "" {
 		return "", nil
@@ -122,7 +122,7 @@ func BringNamed(ctx context.Context, repo *gitops.Repo, run string, n *workspace
 	ref := "refs/descartes/" + run + "/named"
 	if _, err := repo.Keep(ctx, ref, n.Has, nil,
 		"descartes: files that git does not have, as an attempt left them"); err != nil {
-		return "", &workspace.GitError{What: "keep changes of " + oneline.List(n.Paths), Err: err}
+		return "", &slot.GitError{What: "keep changes of " + oneline.List(n.Paths), Err: err}
 	}
 	return fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s",
 		oneline.List(n.Paths), why, ref), nil

@@ -14,9 +14,9 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/slot"
 	"descartes/loop/source"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -84,14 +84,14 @@ func PlanRewind(ctx context.Context, j *source.Job, repo *gitops.Repo, wave int)
 	w.again(later, folds)
 	dirty, err := repo.Dirty(ctx)
 	if err != nil {
-		return nil, &workspace.GitError{What: "look for uncommitted changes", Err: err}
+		return nil, &slot.GitError{What: "look for uncommitted changes", Err: err}
 	}
 	w.Dirty = append(w.Dirty, source.Foreign(dirty, j.OwnPaths(repo.Root()))...)
 	// an earlier call was cut short
 	if kept, err := repo.RefCommit("refs/heads/" + w.Keep); err == nil && kept == w.From && len(w.Dirty) > 0 {
 		moved, err := repo.MovedFiles(ctx, w.From, w.To)
 		if err != nil {
-			return nil, &workspace.GitError{What: "look how far an earlier call came", Err: err}
+			return nil, &slot.GitError{What: "look how far an earlier call came", Err: err}
 		}
 		w.Dirty = source.Foreign(w.Dirty, moved)
 	}
@@ -146,7 +146,7 @@ func (w *Rewind) again(later []journal.WaveCommit, folds []*journal.State) {
 func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last string) error {
 	head, err := repo.Head(ctx)
 	if err != nil {
-		return &workspace.GitError{What: "read HEAD", Err: err}
+		return &slot.GitError{What: "read HEAD", Err: err}
 	}
 	w.From = head.Hash
 	list, ok, err := repo.History(ctx, w.From, first, LookBack)
@@ -157,7 +157,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	}
 	switch {
 	case err != nil:
-		return &workspace.GitError{What: "read the history", Err: err}
+		return &slot.GitError{What: "read the history", Err: err}
 	case !ok:
 		return &NoWaveError{w.Tag, w.Wave,
 			fmt.Sprintf("commit %.12s of a later wave is not in HEAD's history; switch to the branch that has it",
@@ -175,7 +175,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 		}
 	}
 	if w.Pushed, err = repo.Pushed(ctx, first); err != nil {
-		return &workspace.GitError{What: "look at the remote branches", Err: err}
+		return &slot.GitError{What: "look at the remote branches", Err: err}
 	}
 	return nil
 }
@@ -204,24 +204,24 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo,
 		err = repo.MoveRef(ctx, keep, "", w.From, "branch: Created from "+w.From)
 	}
 	if err != nil {
-		return nil, &workspace.GitError{What: "keep what was", Err: err}
+		return nil, &slot.GitError{What: "keep what was", Err: err}
 	}
 	if left, err = repo.Back(ctx, w.From, w.To, at == w.From); err != nil || len(left) > 0 {
 		if err != nil {
-			err = &workspace.GitError{What: "go back", Err: err}
+			err = &slot.GitError{What: "go back", Err: err}
 		}
 		return left, err
 	}
 	tree, err := repo.HeadTree(ctx)
 	if err != nil {
-		return nil, &workspace.GitError{What: "read HEAD", Err: err}
+		return nil, &slot.GitError{What: "read HEAD", Err: err}
 	}
 	if err := w.reopen(fsys); err != nil { // before the journals: without them the same call finds nothing to finish
 		return nil, err
 	}
 	for _, s := range w.loops {
 		if err := w.takeOut(ctx, repo, s.State.ID, tree, now); err != nil {
-			return nil, &workspace.GitError{What: "take the tasks out of " + store.TrunkRef(s.State.ID), Err: err}
+			return nil, &slot.GitError{What: "take the tasks out of " + store.TrunkRef(s.State.ID), Err: err}
 		}
 		if err := w.record(fsys, s, string(tree), now); err != nil {
 			return nil, err

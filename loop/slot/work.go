@@ -1,7 +1,7 @@
-// Package workspace is where attempts run: a slot, or a folder without git. It records the state before an attempt,
+// Package slot is where attempts run: a slot, or a folder without git. It records the state before an attempt,
 // undoes what attempts must not do, and says what an attempt changed. It knows neither tasks nor the journal: it
 // returns what it restored, in lines for people.
-package workspace
+package slot
 
 import (
 	"cmp"
