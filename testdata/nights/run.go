@@ -158,9 +158,21 @@ func (n *night) ready() bool {
 	})
 }
 
+// statuses returns what the list says of each task: the user's, or that of the run's branch where it is not checked
+// out, with --no-commit or because he is on one of his own.
 func (n *night) statuses() map[int]string {
 	var l struct{ Tasks []task }
 	b, err := os.ReadFile(filepath.Join(n.dir, list))
+	branch := ""
+	if strings.HasPrefix(n.git("rev-parse", "--abbrev-ref", "HEAD"), "user-") {
+		branch = "main"
+	}
+	if n.mode == "no-commit" {
+		branch = n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/t") // once there is one
+	}
+	if branch != "" {
+		b, err = []byte(n.git("show", branch+":"+list)), nil
+	}
 	if err == nil {
 		err = json.Unmarshal(b, &l)
 	}
