@@ -75,8 +75,7 @@ type Check struct {
 type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
-	Unfit    bool   // verified, but not integrated: Reason says why
-	Clash    bool   // because of conflicts, which git has marked
+	Clash    bool   // it conflicts with what others did meanwhile, which git has marked
 	Reason   string
 	Look     string    // the look that objected after verify passed; "" if verify failed
 	Checks   []Checked // of several checks: those that ran, in order

@@ -67,7 +67,7 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 }
 
 // Done reports whether its work was taken, by the checks or by a person.
-func (a *Attempt) Done() bool { return a.Stand == Done && a.Iteration == 0 && !a.Unfit }
+func (a *Attempt) Done() bool { return a.Stand == Done && a.Iteration == 0 }
 
 // Counts reports whether it used up one of its task's attempts.
 func (a *Attempt) Counts() bool { return journal.Verdict(a.Outcome).Counts() }
@@ -79,8 +79,6 @@ func (a *Attempt) Word() string {
 		return a.Doing()
 	case a.Task == "" && a.Iteration > 0:
 		return a.Decided()
-	case a.Unfit:
-		return "passed, and was not merged"
 	}
 	return VerdictWord(journal.Verdict(a.Outcome))
 }
@@ -275,7 +273,7 @@ func (a *Attempt) Line() string {
 		line += ", " + terminal.Moment(a.At)
 	}
 	if a.Reason != "" && !a.Done() {
-		line += ": " + terminal.Clean(strings.TrimPrefix(a.Reason, journal.NotIntegrated))
+		line += ": " + terminal.Clean(a.Reason)
 	}
 	if a.Kept != nil {
 		line += " (" + *a.Kept + ")"

@@ -81,6 +81,8 @@ func VerdictWord(v journal.Verdict) string {
 		return "was interrupted"
 	case journal.Limited:
 		return "ran out of quota"
+	case journal.Clashed:
+		return "was not merged"
 	case journal.Blocked, journal.Crashed, journal.Failed:
 	}
 	return string(v)

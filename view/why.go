@@ -327,8 +327,7 @@ func (w *Why) blocked() {
 func (w *Why) lastFailure() {
 	if n := len(w.Attempts); n > 0 && !w.Attempts[n-1].Done() {
 		a := w.Attempts[n-1]
-		w.say("Attempt %d in run %s %s: %s", a.N, a.Loop, a.Word(),
-			strings.TrimPrefix(a.Reason, journal.NotIntegrated))
+		w.say("Attempt %d in run %s %s: %s", a.N, a.Loop, a.Word(), a.Reason)
 	}
 }
 

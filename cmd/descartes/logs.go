@@ -229,8 +229,6 @@ func (v *logs) end(o *openLog) error {
 	switch {
 	case a.Iteration > 0 && a.Over():
 		how = "ended" + took
-	case a.Unfit:
-		how = "verified" + took + ", " + terminal.Clean(a.Reason)
 	case a.Over():
 		how = view.VerdictWord(journal.Verdict(a.Outcome())) + took
 		if a.Verdict != journal.Verified && a.Reason != "" {

@@ -64,10 +64,8 @@ type Finish struct {
 	Ended   time.Time
 	Verdict Verdict
 	Reason  string
-	// of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its
-	// own
+	// of a verified attempt: when it was integrated; zero before, and if integration is not a step of its own
 	Settled time.Time
-	Unfit   bool    // verified, but not integrated: Reason says why
 	Changes string  // of a task's: files by name if it was verified, else a diff stat
 	Base    string  // the tree before its task's first attempt
 	After   string  // the tree it left
@@ -176,9 +174,16 @@ func (s *State) add(e *Event) *Attempt {
 
 func (s *State) running(e *Event) *Attempt { return s.RunningOf(e.Key()) }
 
-// attemptOf returns the running attempt of an event, even if the events lack its start.
+// attemptOf returns the running attempt of an event, even if the events lack its start. One that clashed is checked again
+// where its work merges by now.
 func (s *State) attemptOf(e *Event) *Attempt {
 	if a := s.running(e); a != nil {
+		return a
+	}
+	if a := s.Attempt(e.Key()); a != nil && a.Verdict == Clashed {
+		a.Finish = Finish{}
+		s.Ended = slices.DeleteFunc(s.Ended, func(b *Attempt) bool { return a == b })
+		s.Running = append(s.Running, a)
 		return a
 	}
 	return s.add(e)
@@ -243,7 +248,7 @@ func (a *Attempt) Ran() string {
 // has them: the monotonic readings of two calls of the coarse clock within one tick are in no order.
 func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	for _, a := range slices.Backward(s.Ended) {
-		if a.Task == task && a.Verdict == Verified && !a.Unfit && !a.Ended.Round(0).After(at.Round(0)) {
+		if a.Task == task && a.Verdict == Verified && !a.Ended.Round(0).After(at.Round(0)) {
 			return a
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	LookStarted     Type = "look_started"  // what passed is examined further
 	LookAnswered    Type = "look_answered" // an agent that a look asked has ended
 	AttemptFinished Type = "attempt_finished"
-	Integrated      Type = "integrated" // with slots: a verified result was folded in, or was rejected, with a verdict
+	Integrated      Type = "integrated" // verified work is in the trunk
 	TaskDone        Type = "task_done"
 	TaskBlocked     Type = "task_blocked"
 	TaskHeld        Type = "task_held"
@@ -65,11 +65,11 @@ type Event struct {
 
 	Detail *Detail  `json:"detail,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"` // tasks it is about
-	// of an iteration: the first paths that its agent changed; of what could not be integrated: those in conflict
+	// of an iteration: the first paths that its agent changed; of an attempt that clashed: those in conflict
 	Paths  []string `json:"paths,omitempty"`
 	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt
-	// tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is
-	// compared with
+	// tree before the task's first attempt; of an attempt that clashed: of the trunk; of a committed iteration: the tree
+	// that what its commit leaves out is compared with
 	Base string `json:"base,omitempty"`
 	Tree string `json:"tree,omitempty"` // tree after the event
 	// where the attempt is kept, or what the machine of a fleet that has it reports
@@ -126,6 +126,7 @@ const (
 	Limited   Verdict = "limited"
 	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
 	Unchanged Verdict = "unchanged" // it changed nothing and says that it is done: a second agent looks
+	Clashed   Verdict = "clashed"   // its work does not merge with what came in meanwhile, so nothing was checked: nobody's failure
 
 	// Of iterations and gates.
 	Continue Verdict = "continue" // another one follows
@@ -136,7 +137,7 @@ const (
 
 // Counts reports whether an attempt with this verdict uses up one of its task's.
 func (v Verdict) Counts() bool {
-	return v != Limited && v != Cancelled && v != Unchanged
+	return v != Limited && v != Cancelled && v != Unchanged && v != Clashed
 }
 
 // Nobodys reports whether an attempt that ended like this is nobody's failure: it was cut short, its provider had a
@@ -159,9 +160,6 @@ const (
 	EndCancelled   = "cancelled"
 	CauseTransient = "transient"
 )
-
-// NotIntegrated begins the reason of an attempt that was verified but could not be merged.
-const NotIntegrated = "not merged: "
 
 // Killed is the reason of an attempt, or an iteration, whose run was killed: it counts for nothing.
 const Killed = "the run was killed"

@@ -173,7 +173,7 @@ func (s *State) waveCommitted(e *Event) {
 func (s *State) listChanged(e *Event) {
 	for _, t := range s.records(e.Tasks) {
 		if t.Wave = cmp.Or(t.Wave, e.Wave); t.Open() { // somebody took it off the list
-			t.Ground, t.CutShort, t.back = Ground{}, Failure{}, nil
+			t.Ground, t.CutShort = Ground{}, Failure{}
 			if s.Current == t.ID {
 				s.Current = ""
 			}
@@ -382,20 +382,11 @@ func (s *State) lookAnswered(e *Event) {
 }
 
 func (s *State) integrated(e *Event) {
-	t := s.record(e.Task)
-	a := s.running(e)
-	if a == nil && e.Verdict != "" { // put back
-		a = s.Attempt(e.Key())
-	}
-	if a != nil {
-		if a.Settled = e.TS; e.Verdict != "" {
-			a.Unfit, a.Reason = true, NotIntegrated+e.Reason
-		}
-		if a.Over() { // an iteration is committed before it ends
+	if a := s.running(e); a != nil {
+		if a.Settled = e.TS; a.Over() { // an iteration is committed before it ends
 			s.stop(a)
 		}
 	}
-	s.integrate(t, e)
 }
 
 func (s *State) iterationStarted(e *Event) {

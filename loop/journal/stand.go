@@ -7,7 +7,6 @@ package journal
 //	attempt_started                                  shelved              underway
 //	task_done                                        any                  done
 //	task_blocked                                     any                  blocked
-//	integrated, with a verdict: it is put back       idle, blocked, done  shelved
 //	loop_paused, loop_finished                       underway             shelved
 //	  if it is named and no attempt at it is open    any                  idle
 //	  baseline_failed, before a retried one began    idle                 blocked
@@ -52,7 +51,7 @@ func (s *State) close(t *Task, to Stand) {
 	if to == StandDone { // a later retry needs the failure for its spec
 		t.Failure, t.Blocked = Failure{}, nil
 	}
-	t.Ground, t.CutShort, t.back = Ground{}, Failure{}, nil
+	t.Ground, t.CutShort = Ground{}, Failure{}
 	if s.Current == t.ID {
 		s.Current = ""
 	}

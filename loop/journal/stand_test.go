@@ -21,8 +21,6 @@ func TestStand(t *testing.T) {
 		{"attempt started", []Event{{Type: AttemptStarted, Unit: unit}}, []Stand{StandShelved}, StandUnderway},
 		{"task done", []Event{{Type: TaskDone, Unit: unit}}, all, StandDone},
 		{"task blocked", []Event{{Type: TaskBlocked, Unit: unit}}, all, StandBlocked},
-		{"put back", []Event{{Type: Integrated, Unit: unit, Verdict: Failed}},
-			[]Stand{StandIdle, StandBlocked, StandDone}, StandShelved},
 		{"taken in", []Event{{Type: Integrated, Unit: unit}}, nil, ""},
 		{"paused", []Event{{Type: LoopPaused}}, []Stand{StandUnderway}, StandShelved},
 		{"finished", []Event{{Type: LoopFinished}}, []Stand{StandUnderway}, StandShelved},

@@ -191,15 +191,14 @@ func TestTasksSideBySide(t *testing.T) {
 	for _, e := range []Event{
 		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Tree: "T1", Detail: &Detail{}},
 		{Type: Integrated, Unit: Unit{Task: "1"}, Tree: "T1", Commit: "c0"}, {Type: TaskDone, Unit: Unit{Task: "1"}},
-		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Tree: "T2", Detail: &Detail{}},
-		{Type: Integrated, Unit: Unit{Task: "2"}, Tree: "T1", Commit: "c0", Verdict: Failed,
-			Reason: "its changes conflict"},
+		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Clashed, Base: "T1", Tree: "T2",
+			Reason: "its changes conflict", Detail: &Detail{}},
 	} {
 		s.Apply(&e)
 	}
 	one, two := s.Task("1"), s.Task("2")
 	if v := s.Uncommitted(); !slices.Equal(v, []string{"1"}) || two.Failure.Reason != "its changes conflict" ||
-		two.Base != "T1" || two.Tree != "T1" || one.Stand != StandDone {
+		two.Base != "T1" || two.Tree != "T2" || one.Stand != StandDone {
 		t.Errorf("after the integration: verified %v, tasks %+v, %+v", v, one, two)
 	}
 	s.Apply(&Event{Type: WaveCommitted, Tasks: []string{"1"}, Commit: "c1", Tree: "T1+"})
@@ -274,32 +273,30 @@ func BenchmarkFold(b *testing.B) {
 	}
 }
 
-// Tasks whose work the branch's news conflict with come in again in the order in which they were accepted, at no cost.
-func TestDoneTasksComeBack(t *testing.T) {
+// What does not merge is neither verified nor failed, and costs nothing; where it merges by now the same attempt is checked.
+func TestClash(t *testing.T) {
 	s := NewState()
-	for i, e := range []*Event{
-		{Type: TaskStarted, Unit: Unit{Task: "2"}}, {Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1}},
-		{Type: TaskStarted, Unit: Unit{Task: "1"}}, {Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1}},
-		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Ref: "r2"},
-		{Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "2", Attempt: 1}},
-		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Ref: "r1"},
-		{Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "1", Attempt: 1}},
-		{Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
-		{Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
-	} {
-		e.Seq = int64(i + 1)
-		s.Apply(e)
+	unit := Unit{Task: "1", Attempt: 1}
+	apply := func(events ...Event) {
+		for _, e := range events {
+			s.Apply(&e)
+		}
 	}
-	if !slices.Equal(s.Back(), []string{"2", "1"}) || len(s.Verified()) != 0 || !s.Task("1").Open() ||
-		s.Task("1").Counted != 0 || s.Task("2").Counted != 0 {
-		t.Errorf("back %v, verified %v, tasks %+v, %+v", s.Back(), s.Verified(), s.Task("1"), s.Task("2"))
+	apply(Event{Type: TaskStarted, Unit: unit, Base: "T0"}, Event{Type: AttemptStarted, Unit: unit, Tree: "T0"},
+		Event{Type: AgentFinished, Unit: unit, Detail: &Detail{}},
+		Event{Type: AttemptFinished, Unit: unit, Verdict: Clashed, Reason: "merge conflict", Base: "T1", Tree: "T2", Ref: "r",
+			Paths: []string{"f"}, Detail: &Detail{}})
+	task, a := s.Task("1"), s.Attempts[0]
+	if task.Counted != 0 || task.Failure.Verdict != Clashed || task.Failure.Reason != "merge conflict" || task.Base != "T1" ||
+		task.Verified != nil || task.Worked || len(s.Running) > 0 || s.Iteration != 1 ||
+		s.VerifiedBy("1", a.Ended) != nil {
+		t.Errorf("after the clash: %+v, running %v, %d iterations", task, s.Running, s.Iteration)
 	}
-	if got := s.TakeChanges(0); got["1"] != "pending" || got["2"] != "pending" {
-		t.Errorf("statuses %v", got)
-	}
-	s.Apply(&Event{Seq: 20, Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}})
-	s.Apply(&Event{Seq: 21, Type: TaskDone, Unit: Unit{Task: "2", Attempt: 1}})
-	if v := s.Verified(); !slices.Equal(s.Back(), []string{"1"}) || len(v) != 1 || v[0].Ref != "r2" {
-		t.Errorf("back %v, verified %v", s.Back(), v)
+	apply(Event{Type: VerifyStarted, Unit: unit}, Event{Type: VerifyFinished, Unit: unit, Detail: &Detail{Checked: Checked{Passed: true}}},
+		Event{Type: AttemptFinished, Unit: unit, Verdict: Verified, Tree: "T3", Ref: "r", Detail: &Detail{}},
+		Event{Type: Integrated, Unit: unit, Tree: "T3"})
+	if len(s.Attempts) != 1 || len(s.Ended) != 1 || len(s.Running) > 0 || a.Verdict != Verified || a.Begin == nil ||
+		task.Verified == nil || task.Counted != 1 {
+		t.Errorf("after the merge: %+v, %d attempts, %d ended, task %+v", a, len(s.Attempts), len(s.Ended), task)
 	}
 }

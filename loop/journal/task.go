@@ -13,7 +13,7 @@ type Task struct {
 	Wave     int // in which it began, or was added: it stays in it, or comes later
 	Stand    Stand
 	Attempts int           // begun in the whole loop, for their numbers
-	Failure  Failure       // of the last attempt that counted, or of its integration; kept until the task is done
+	Failure  Failure       // of the last attempt that counted, or clashed; kept until the task is done
 	CutShort Failure       // the last attempt, if its provider cut it short and it had changed something
 	Verified *VerifiedTask // its work, while no commit has it
 	Blocked  *Event        // if it is blocked
@@ -25,8 +25,7 @@ type Task struct {
 	Ground
 	Gain
 
-	since int64  // the event that set Stand
-	back  *Event // that made it come in again
+	since int64 // the event that set Stand
 }
 
 // Tries are what counts against a task's limits since it last got new attempts.
@@ -122,14 +121,6 @@ func (s *State) GivenUp() []*Event {
 	return inOrder(s, func(t *Task) *Event { return t.GivenUp })
 }
 
-// Back are the tasks that were done and come in again, in the order in which they do: each builds on those before it.
-func (s *State) Back() (ids []string) {
-	for _, b := range inOrder(s, func(t *Task) *Event { return t.back }) {
-		ids = append(ids, b.Task)
-	}
-	return ids
-}
-
 // Waves are the waves of the tasks that began or were added.
 func (s *State) Waves() map[string]int {
 	waves := map[string]int{}
@@ -183,6 +174,10 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 		return
 	case Cancelled:
 		t.Interruptions++
+	case Clashed: // the next attempt begins on the trunk as it is
+		t.Interruptions, t.CutShort = 0, Failure{}
+		t.Failure, t.OtherEnds, t.Base, t.bar = s.failure(e), true, e.Base, s.known()
+		return
 	default:
 		t.Interruptions = 0
 	}
@@ -213,46 +208,13 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 	t.Failure = s.failure(e)
 }
 
-// integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the
-// state as it is.
-func (s *State) integrate(t *Task, e *Event) {
-	if e.Verdict == "" {
-		s.takeIn(t, e)
-		return
-	}
-	t.Verified, t.Worked, t.Delivered = nil, false, ""
-	if !t.Open() { // it was done: the branch got what it conflicts with, or it does not pass by itself
-		t.Ground, t.Grade, t.back = Ground{Tree: e.Tree}, "", e
-		s.change(t, StandShelved)
-	}
-	f := s.failure(e)
-	f.Unfit, f.Clash = true, e.Paths
-	if len(e.Paths) > 0 { // nobody's failure
-		t.Counted--
-	}
-	t.Failure, t.OtherEnds, t.Base, t.bar = f, true, e.Tree, s.known()
-}
-
-// takeIn applies that a result is in: it may be one that conflicted at first.
-func (s *State) takeIn(t *Task, e *Event) {
-	if len(t.Failure.Clash) == 0 || t.Failure.Attempt != e.Attempt {
-		return
-	}
-	t.Verified, t.Worked = verifiedTask(t, e), true
-	if a := s.Attempt(e.Key()); a != nil {
-		a.Unfit, a.Reason = false, ""
-	}
-}
-
-// Failure is an attempt that was not verified, or that could not be integrated. Without a verdict it is none.
+// Failure is an attempt that was not verified. Without a verdict it is none.
 type Failure struct {
 	Attempt          int
 	Verdict          Verdict
-	Unfit            bool // verified, but not integrated
 	Reason, DiffStat string
 	Checks           []*Detail // of several named checks: those that ran
 	Result           *Detail   // nil if nothing was measured
-	Clash            []string  // paths at which it conflicts with what others did; then it counts for nothing
 }
 
 func (s *State) failure(e *Event) Failure {

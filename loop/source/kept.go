@@ -20,7 +20,6 @@ type Kept struct {
 	Loop, Task      string
 	Attempt         int
 	Verdict, Reason string
-	Unfit           bool   // it was verified but could not be integrated; see Reason
 	Same            bool   // it changed nothing: only what it said is kept; see KeepsWork
 	Output          string // end of its verification's output
 }
@@ -37,7 +36,6 @@ const (
 
 const (
 	keptIndent = "    " // so that no output line looks like a trailer
-	keptUnfit  = "Descartes-Integrated: no"
 	keptSame   = "Descartes-Changed: nothing"
 )
 
@@ -45,11 +43,7 @@ const (
 func (k *Kept) Message(list gitops.Named) string {
 	var b strings.Builder
 	id := oneline.Text(k.Task)
-	unfit := ""
-	if k.Unfit {
-		unfit = ", not merged"
-	}
-	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", list.Tag, id, k.Attempt, k.Verdict, unfit,
+	fmt.Fprintf(&b, "%s: task %s attempt %d: %s\n\n%s\n\n", list.Tag, id, k.Attempt, k.Verdict,
 		oneline.Text(k.Reason))
 	lines := strings.Split(strings.TrimRight(oneline.Last(k.Output, maxKept), "\n"), "\n")
 	if strings.TrimSpace(k.Output) != "" {
@@ -61,9 +55,6 @@ func (k *Kept) Message(list gitops.Named) string {
 	list.Task = id
 	fmt.Fprintf(&b, "Descartes-Loop: %s\n%s%s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop,
 		list.Place(), list.Trailer(), k.Attempt, k.Verdict)
-	if k.Unfit {
-		b.WriteString(keptUnfit + "\n")
-	}
 	if k.Same {
 		b.WriteString(keptSame + "\n")
 	}
@@ -97,8 +88,6 @@ func ReadKept(r gitops.Ref, list gitops.Named, task string) (Kept, bool) {
 			k.Output += out + "\n"
 		} else if v, ok := strings.CutPrefix(line, "Descartes-Verdict: "); ok {
 			k.Verdict = v
-		} else if line == keptUnfit {
-			k.Unfit = true
 		} else if strings.HasPrefix(line, gitops.ListTrailer) {
 			place = line + "\n"
 		}
@@ -106,10 +95,9 @@ func ReadKept(r gitops.Ref, list gitops.Named, task string) (Kept, bool) {
 	return k, place == list.Place()
 }
 
-// Verified is 1 for an attempt that was verified and integrated, else 0.
+// Verified is 1 for an attempt that was verified, or is to be checked, else 0.
 func (k *Kept) Verified() int {
-	if (k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted) ||
-		k.Verdict == Made) && !k.Unfit {
+	if k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted) || k.Verdict == Made {
 		return 1
 	}
 	return 0
@@ -135,7 +123,7 @@ func (r *SpecRequest) AddEarlier(refs []gitops.Ref, list gitops.Named, loop stri
 		}
 	}
 	if ref.Name != "" && last.Verified() == 0 {
-		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Unfit: last.Unfit,
-			Reason: strings.TrimPrefix(last.Reason, journal.NotIntegrated), Output: last.Output, Ref: ref.Name}
+		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict,
+			Clash: last.Verdict == string(journal.Clashed), Reason: last.Reason, Output: last.Output, Ref: ref.Name}
 	}
 }

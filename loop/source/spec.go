@@ -176,14 +176,11 @@ func NextAttempt(h *journal.State, task string) SpecRequest {
 // FailureOf is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the
 // same.
 func FailureOf(of journal.Failure) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit,
-		Clash: len(of.Clash) > 0, Reason: of.Reason, DiffStat: of.DiffStat}
+	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Clash: of.Verdict == journal.Clashed,
+		Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
 		f.Hidden = d.Hidden
 		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
-	}
-	if of.Unfit {
-		return f
 	}
 	failed := false
 	for _, c := range of.Checks {

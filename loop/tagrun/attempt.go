@@ -121,8 +121,9 @@ func (r *Run) beginning(a scheduler.Attempt) *begun {
 	b.with = r.choice(a.Task, a.Account)
 	b.unit.Slot = 0
 	b.ref = store.RefPrefix(r.ID(), a.Task) + strconv.Itoa(b.unit.Attempt)
-	if ref := r.leftBy(a.Task); ref != "" && (h.Counted > 0 || len(h.Failure.Clash) > 0 || h.CutShort.Verdict != "") {
-		b.earlier, b.clashed = ref, len(h.Failure.Clash) > 0
+	clashed := h.Failure.Verdict == journal.Clashed
+	if ref := r.leftBy(a.Task); ref != "" && (h.Counted > 0 || clashed || h.CutShort.Verdict != "") {
+		b.earlier, b.clashed = ref, clashed
 	}
 	b.in = r.input(&b.made, b.with)
 	return b

@@ -367,18 +367,14 @@ func changedInMerge(ctx context.Context, g *ground, m *made, tree gitops.Tree) (
 func clashed(ctx context.Context, g *ground, now *standing, e scheduler.CheckEnded, m *made,
 	met []gitops.Conflict) (result, error) {
 	clash := trunk.Clash{Conflicts: met, After: now.chain.Since(m.from)}
-	res := m.res
-	res.Verdict, res.Reason = verify.Failed, clash.Reason()
-	if err := rekeep(ctx, g, m, &res, &clash); err != nil {
+	if err := rekeep(ctx, g, m, &m.res, &clash); err != nil {
 		return result{}, err
 	}
 	e.Result, e.Paths = scheduler.Clashed, clash.Paths()
 	end := finished(g, m, &m.res)
-	end.Verdict, end.Reason = journal.Verified, ""
-	line := &journal.Event{Type: journal.Integrated, Unit: m.unit, Tree: string(now.chain.Tree), Commit: now.chain.Tip,
-		Verdict: journal.Failed, Reason: clash.Reason(), Paths: clash.Paths(),
-		Detail: &journal.Detail{Checked: journal.Checked{Output: loop.Tail(clash.Detail(), loop.MaxWords)}}}
-	return result{event: e, lines: []*journal.Event{end, line}, res: &res, why: clash.Reason()}, nil
+	end.Verdict, end.Reason, end.Message = journal.Clashed, clash.Reason(), ""
+	end.Base, end.Paths, end.Detail.Output = string(now.chain.Tree), e.Paths, loop.Tail(clash.Detail(), loop.MaxWords)
+	return result{event: e, lines: []*journal.Event{end}, why: end.Reason}, nil
 }
 
 // rekeep says in the commit that keeps an attempt what its check came to, so that the next clone knows; the work stays
@@ -392,8 +388,7 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash 
 		Reason: res.Reason, Same: m.res.Work.After == m.base && m.res.Work.Commits == ""}
 	switch {
 	case clash != nil:
-		k.Verdict = source.Made
-		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+clash.Reason(), clash.Detail()
+		k.Verdict, k.Reason, k.Output = string(journal.Clashed), clash.Reason(), clash.Detail()
 	case res.Grade == verify.Accepted:
 		k.Verdict = string(verify.Accepted)
 	case res.Verdict != verify.Verified:

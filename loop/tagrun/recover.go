@@ -312,7 +312,7 @@ func (r *Run) madeOf(id string) (*made, error) {
 	}
 	m := &made{task: r.taskOf(id), unit: r.unit(id), takes: t.Takes}
 	number := t.Number
-	if f := r.book.History.Task(id).Failure; len(f.Clash) > 0 &&
+	if f := r.book.History.Task(id).Failure; f.Verdict == journal.Clashed &&
 		r.book.History.Attempt(journal.Key{Task: id, Number: number}) == nil {
 		number = f.Attempt // no agent ran: it merges by now
 	}

@@ -58,10 +58,6 @@ func (p *Events) Line(e *journal.Event) string {
 			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow(view.VerdictWord(e.Verdict)),
 				reason) + leftover(e, d)
 		}
-	case journal.Integrated:
-		if e.Verdict != "" {
-			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow("not merged"), reason)
-		}
 	case journal.TaskDone:
 		return "  " + name + " " + p.done(e, d)
 	case journal.TaskBlocked:

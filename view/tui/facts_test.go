@@ -99,9 +99,7 @@ func fixture(t *testing.T) (root string, saved store.Saved) {
 	try("5", 1, journal.Blocked, "it asks: "+question, journal.Detail{})
 	add(journal.Event{Type: journal.TaskBlocked, Unit: unit("5", 1), Verdict: journal.Blocked,
 		Reason: "it asks: " + question, Detail: &journal.Detail{Speech: journal.Speech{Question: question}}})
-	try("7", 1, journal.Verified, "", journal.Detail{})
-	add(journal.Event{Type: journal.Integrated, Unit: unit("7", 1), Verdict: journal.Failed,
-		Reason: "merge conflict with task 1: f.go", Paths: []string{"f.go"}})
+	try("7", 1, journal.Clashed, "merge conflict with task 1: f.go", journal.Detail{})
 	try("7", 2, "", "", journal.Detail{})
 	try("8", 1, "", "", journal.Detail{})
 	until := time.Now().Add(2 * time.Hour)
