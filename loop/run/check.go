@@ -225,7 +225,11 @@ func merged(ctx context.Context, p *place, t *try) (*gitops.RefusedError, error)
 		case t.plans: // committed without the failed work that it went on from
 			tree, met, err = p.repo.MergeTrees(ctx, t.before, base, tree)
 		case tip != t.tip && t.kept.commit != "":
-			tree, met, err = p.repo.Merge(ctx, tip, t.kept.commit)
+			tree, met, err = p.onto(ctx, tip, base, work{on: t.tip, commit: t.kept.commit, tree: tree})
+			if p.lost(ctx, tip, t.tip) {
+				t.notes = append(t.notes, fmt.Sprintf("iteration %d began on %.12s, which the branch does not have any more: "+
+					"its commit has its own change alone", t.Number, t.tip))
+			}
 		}
 		if err != nil {
 			return nil, gitErr("merge what was committed meanwhile", err)

@@ -264,7 +264,7 @@ func (p *place) prepare(ctx context.Context, from prompt.Try, since time.Time, l
 }
 
 // continues puts an earlier try's work on top of what there is. Where the two do not go together the agent finds the
-// work as it was, and its check will say so.
+// work as it was; that they do not, its check will say, or its arrival in the user's tree.
 func (p *place) continues(ctx context.Context, g *ground, from prompt.Try) error {
 	left, err := p.repo.RefCommit(p.tryRef(from))
 	if err != nil || left == "" {
@@ -275,7 +275,7 @@ func (p *place) continues(ctx context.Context, g *ground, from prompt.Try) error
 		return err
 	}
 	if p.kind == prompt.Branch {
-		tree, met, err := p.repo.Merge(ctx, g.tip, left)
+		tree, met, err := p.onto(ctx, g.tip, g.base, work{on: made.Parent(), commit: left, tree: made.Tree})
 		if err == nil && len(met) == 0 {
 			g.before = tree
 			return nil
@@ -290,11 +290,34 @@ func (p *place) continues(ctx context.Context, g *ground, from prompt.Try) error
 		return err
 	}
 	tree, met, err := p.repo.MergeTrees(ctx, base, g.base, made.Tree)
-	if err == nil && len(met) > 0 {
-		tree = g.base
+	if g.before = tree; err == nil && len(met) > 0 {
+		g.base, g.before = base, made.Tree
 	}
-	g.before = tree
 	return err
+}
+
+// work is what a try left: a commit and its tree, on the commit that it began at.
+type work struct {
+	on, commit string
+	tree       gitops.Tree
+}
+
+// onto merges a try's work onto the branch's tip. What the branch lost since stays away: there the work is what it
+// changed, and not what it stood on.
+func (p *place) onto(ctx context.Context, tip string, base gitops.Tree, w work) (gitops.Tree, []gitops.Conflict, error) {
+	if !p.lost(ctx, tip, w.on) {
+		return p.repo.Merge(ctx, tip, w.commit)
+	}
+	on, err := p.repo.CommitTree(w.on)
+	if err != nil {
+		return "", nil, err
+	}
+	return p.repo.MergeTrees(ctx, on, base, w.tree)
+}
+
+// lost reports whether a branch at a tip has no more a commit that it had.
+func (p *place) lost(ctx context.Context, tip, had string) bool {
+	return tip != "" && had != "" && !p.repo.LeadsTo(ctx, tip, had)
 }
 
 // keep keeps what a try left under its ref. note goes into the commit's message.
