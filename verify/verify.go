@@ -37,7 +37,13 @@ type Request struct {
 	Results []string       // patterns of the files with its test results
 	Files   string         // where the files of Dir really are; "": in Dir
 	Record  Place          // for the recorder of its tests' results; the zero value is none
-	GoOn    bool           // its runners go on where one file of tests cannot be loaded
+	How     How            // its runners run
+}
+
+// How is how the runners of tests in a check run, where they have a recorder.
+type How struct {
+	GoOn bool     // they go on where one file of tests cannot be loaded
+	Only []string // those that can run these files of tests alone, paths below the project; nil: all
 }
 
 // Place is a folder that a command sees.
@@ -71,6 +77,7 @@ type Result struct {
 	Duration  time.Duration
 
 	Tests    *results.Set    // results of its tests; nil: unknown
+	Narrowed bool            // a runner ran the tests of How.Only alone
 	Unread   string          // why its result files could not be read, or ""
 	Cut      bool            // it printed more than the log may hold: the results of its tests are unknown
 	Change   *results.Change // compared with what was known before; nil: nothing was
@@ -189,6 +196,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 			set.Rename(q.Redact.Text)
 			res.Tests, res.Cut = set, false
 		}
+		res.Narrowed = recorder.Narrowed()
 	}
 	if files != nil {
 		set, none, err := files.Read()
@@ -212,8 +220,11 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 // record lays the recorder of a request.
 func record(q *Request) (*results.Recorder, error) {
 	recorder, err := results.Lay(q.Record.Dir)
-	if err == nil && q.GoOn {
+	if err == nil && q.How.GoOn {
 		err = recorder.GoOn()
+	}
+	if err == nil && q.How.Only != nil {
+		err = recorder.Only(q.How.Only)
 	}
 	return recorder, err
 }

@@ -132,7 +132,7 @@ func (a *app) acceptable(task string, chosen *view.Attempt, base, work gitops.Tr
 		if c.At(verify.AtEnd) {
 			continue
 		}
-		res, err := run(a.ctx(), merged, c, false)
+		res, err := run(a.ctx(), merged, c, verify.How{})
 		if err != nil {
 			return recheckError(a.ctx(), err)
 		}

@@ -66,7 +66,7 @@ type gating struct {
 	recheck
 	whole, allow    bool
 	junit, markdown string
-	check           func(context.Context, gitops.Tree, verify.Check, bool) (verify.Result, error)
+	check           func(context.Context, gitops.Tree, verify.Check, verify.How) (verify.Result, error)
 	ran             map[string]verify.Result // by tree and check, as they ran
 }
 
@@ -199,14 +199,14 @@ func (g *gating) judge(ctx context.Context, repo *gitops.Repo, checks []verify.C
 }
 
 // once runs a check on a tree, and remembers its result: the commit is the next one's base.
-func (g *gating) once(ctx context.Context, tree gitops.Tree, c verify.Check, goOn bool) (r verify.Result, err error) {
-	key := fmt.Sprint(tree, "\x00", c.Name, "\x00", goOn)
+func (g *gating) once(ctx context.Context, tree gitops.Tree, c verify.Check, how verify.How) (r verify.Result, err error) {
+	key := fmt.Sprint(tree, "\x00", c.Name, "\x00", how)
 	r, ok := g.ran[key]
 	if ok {
 		r.Duration = 0
 		return r, nil
 	}
-	if r, err = g.check(ctx, tree, c, goOn); err == nil && !r.Cancelled {
+	if r, err = g.check(ctx, tree, c, how); err == nil && !r.Cancelled {
 		g.ran[key] = r
 	}
 	return r, err

@@ -149,7 +149,7 @@ func (k *recheck) run() (err error) {
 				return verify.Result{}, err
 			}
 		}
-		return run(ctx, tree, one, false)
+		return run(ctx, tree, one, verify.How{})
 	}
 	c.Own = func(r *receipt.Receipt) ([]verify.Check, error) { return k.own(ctx, r) }
 	say := func(text string) {
@@ -390,7 +390,7 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 
 // bench is a copy of the project to run checks in with those settings, and what runs one there.
 func (a *app) bench(ctx context.Context, c *config.Config) (*lab.Lab,
-	func(ctx context.Context, tree gitops.Tree, one verify.Check, goOn bool) (verify.Result, error), error) {
+	func(ctx context.Context, tree gitops.Tree, one verify.Check, how verify.How) (verify.Result, error), error) {
 	if err := a.home.Make(atomicfile.OS()); err != nil {
 		return nil, nil, err
 	}
@@ -401,8 +401,8 @@ func (a *app) bench(ctx context.Context, c *config.Config) (*lab.Lab,
 	files := a.home.Recheck()
 	work := r.Lab(files, filepath.Join(files, "setup.log"), true)
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
-	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check, goOn bool) (verify.Result, error) {
-		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one, GoOn: goOn,
+	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check, how verify.How) (verify.Result, error) {
+		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one, How: how,
 			Log: filepath.Join(files, "recheck.log"), Clocks: clocks})
 		return res, err
 	}, nil

@@ -58,9 +58,9 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 		c.Checks, c.After = append(c.Checks, ran.Command.Check), append(c.After, ran.Result)
 		c.Before = append(c.Before, before(ran.Command.Bar))
 	}
-	c.Run = func(ctx context.Context, tree gitops.Tree, check verify.Check, goOn bool) (verify.Result, error) {
+	c.Run = func(ctx context.Context, tree gitops.Tree, check verify.Check, how verify.How) (verify.Result, error) {
 		x := s.like(tree, check, "with other tests")
-		x.Base, x.GoOn = s.Input.Base, goOn
+		x.Base, x.How = s.Input.Base, how
 		res, _, err := s.inLab(ctx, x)
 		return res, err
 	}

@@ -111,9 +111,9 @@ type Experiment struct {
 	Env    []string
 	Log    string
 	Clocks Clocks
-	Held   bool   // it sees the held-out checks
-	Known  bool   // a pass known from before is enough
-	GoOn   bool   // runners go on where one file of tests cannot be loaded
+	Held   bool // it sees the held-out checks
+	Known  bool // a pass known from before is enough
+	How    verify.How
 	Leaves string // the file that is wanted of it, "" for none
 }
 

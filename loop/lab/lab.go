@@ -91,12 +91,12 @@ func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (res verify.Result,
 		return verify.Result{}, nil, err
 	}
 	env := append(x.Env[:len(x.Env):len(x.Env)], l.slot.Env()...)
-	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Files: l.slot.Files(), Env: env, Held: x.Held, GoOn: x.GoOn, Log: x.Log,
+	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Files: l.slot.Files(), Env: env, Held: x.Held, How: x.How, Log: x.Log,
 		Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
 	if res, err = attempt.Check(ctx, l.verify, q, &attempt.Command{Check: x.Check}); err != nil {
 		return res, nil, err
 	}
-	if res.Passed && !x.Held {
+	if res.Passed && !x.Held && !res.Narrowed {
 		l.passes[key] = true
 	}
 	if x.Leaves == "" {

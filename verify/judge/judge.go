@@ -29,8 +29,8 @@ type Case struct {
 	After  []verify.Result // and on New; nil: they are run
 	// Named says what the user's list says of a path: it must not change, or nothing is said of it. nil: nothing.
 	Named func(path string) (protected, excepted bool)
-	// Run checks out a tree and runs a check on it. goOn has runners go on where a file of tests cannot be loaded.
-	Run func(ctx context.Context, tree gitops.Tree, c verify.Check, goOn bool) (verify.Result, error)
+	// Run checks out a tree and runs a check on it.
+	Run func(ctx context.Context, tree gitops.Tree, c verify.Check, how verify.How) (verify.Result, error)
 }
 
 // Finding is one thing that is to be said of a commit.
@@ -130,7 +130,7 @@ func Judge(ctx context.Context, c Case) (v Verdict, err error) {
 			j.add(w.weigh()...)
 			continue
 		}
-		if err := j.again(&w, old, c.Checks[i]); err != nil {
+		if err := j.oldJudges(&w, old, c.Checks[i]); err != nil {
 			return v, err
 		}
 		j.add(w.weigh()...)
@@ -163,7 +163,7 @@ func (j *judging) results(old oldTree) error {
 		case known && len(old.back) == 0 && old.canary == "":
 			j.Before[i] = &verify.Result{Passed: true}
 		default:
-			r, err := j.run(j.Base, c, false)
+			r, err := j.run(j.Base, c, verify.How{})
 			if err != nil {
 				return err
 			}
@@ -175,7 +175,7 @@ func (j *judging) results(old oldTree) error {
 	}
 	j.After = nil
 	for i, c := range j.Checks {
-		r, err := j.run(j.New, c, false)
+		r, err := j.run(j.New, c, verify.How{})
 		if err != nil {
 			return err
 		}
@@ -217,23 +217,23 @@ func (j *judging) add(list ...Finding) {
 }
 
 // run runs a check on a tree. One that was cancelled is an error.
-func (j *judging) run(tree gitops.Tree, c verify.Check, goOn bool) (verify.Result, error) {
-	r, err := j.Run(j.ctx, tree, c, goOn)
+func (j *judging) run(tree gitops.Tree, c verify.Check, how verify.How) (verify.Result, error) {
+	r, err := j.Run(j.ctx, tree, c, how)
 	if err == nil && r.Cancelled {
 		err = context.Canceled
 	}
 	return r, err
 }
 
-// again runs a check with the judges as they were, and where the code is able to decide how it is judged a test that
+// oldJudges runs a check with the judges as they were, and where the code is able to decide how it is judged a test that
 // must fail beside them.
-func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
+func (j *judging) oldJudges(w *weighing, old oldTree, c verify.Check) error {
 	if len(old.back) > 0 {
-		r, err := j.run(old.tree, c, true)
+		r, err := j.runOld(w, old, c)
 		if err != nil {
 			return err
 		}
-		w.old, j.ranOld, j.took = &r, true, j.took+r.Duration.Seconds()
+		w.old, j.ranOld = &r, true
 		if err := j.together(w, old, c); err != nil {
 			return err
 		}
@@ -241,12 +241,37 @@ func (j *judging) again(w *weighing, old oldTree, c verify.Check) error {
 	if old.canary == "" || tests(w.before) == nil && tests(w.after) == nil {
 		return nil
 	}
-	r, err := j.run(old.canary, c, true)
-	if err != nil {
-		return err
+	r, err := j.again(old.canary, c, old.beside)
+	if err == nil && r.Narrowed && r.Passed { // nothing may have run
+		r, err = j.again(old.canary, c, nil)
 	}
-	w.canary, j.took = &r, j.took+r.Duration.Seconds()
-	return nil
+	w.canary = &r
+	return err
+}
+
+// again runs a check on a tree that the judge made; only is as verify.How has it.
+func (j *judging) again(tree gitops.Tree, c verify.Check, only []string) (verify.Result, error) {
+	r, err := j.run(tree, c, verify.How{GoOn: true, Only: only})
+	j.took += r.Duration.Seconds()
+	return r, err
+}
+
+// runOld runs a check with the judges as they were: the changed tests alone where that says as much, with what the
+// others came to on the commit.
+func (j *judging) runOld(w *weighing, old oldTree, c verify.Check) (verify.Result, error) {
+	only := old.alone
+	if after := tests(w.after); len(ranOf(after)) == 0 || after.More > 0 || w.after.Standing {
+		only = nil
+	}
+	r, err := j.again(old.tree, c, only)
+	if err != nil || !r.Narrowed {
+		return r, err
+	}
+	if failed := failedOf(r.Tests); len(named(failed)) < len(failed) || !r.Passed && len(failed) == 0 {
+		return j.again(old.tree, c, nil) // what cannot be loaded, or fails without a test, says too little
+	}
+	r.Tests = r.Tests.With(w.after.Tests, w.before.Tests)
+	return r, nil
 }
 
 // together tries judges and files that build as well, where the old judges alone fail and no single result says why: the
@@ -260,8 +285,8 @@ func (j *judging) together(w *weighing, old oldTree, c verify.Check) error {
 	if err != nil {
 		return err
 	}
-	r, err := j.run(tree, c, true)
-	if j.took += r.Duration.Seconds(); err == nil && r.Passed {
+	r, err := j.again(tree, c, nil)
+	if err == nil && r.Passed {
 		w.old = &r
 	}
 	return err
@@ -292,11 +317,10 @@ func (j *judging) builds() error {
 		if !j.After[i].Passed {
 			continue
 		}
-		r, err := j.run(tree, c, true)
+		r, err := j.again(tree, c, nil)
 		if err != nil {
 			return err
 		}
-		j.took += r.Duration.Seconds()
 		text := ""
 		now, then := tests(&j.After[i]), tests(&r)
 		switch {
@@ -349,11 +373,11 @@ func (j *judging) hollow() error {
 		}
 		var passes [2]bool
 		for k, tree := range []gitops.Tree{now, then} {
-			r, err := j.run(tree, c, true)
+			r, err := j.again(tree, c, nil)
 			if err != nil {
 				return err
 			}
-			if j.took += r.Duration.Seconds(); !r.Passed {
+			if !r.Passed {
 				break
 			}
 			passes[k] = true

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -87,7 +88,9 @@ func content(c *gitops.Contents, path string) ([]byte, error) {
 type oldTree struct {
 	tree   gitops.Tree
 	back   []string    // what was put back
+	alone  []string    // files of tests of which it is enough to run these; nil: all have to run
 	canary gitops.Tree // the same with a test that must fail; "": nothing asks for one
+	beside []string    // the files that have it
 	only   bool        // files of tests were added, and nothing else that judges changed
 }
 
@@ -103,10 +106,75 @@ func (o *oldTree) needed(w *weighing) bool {
 
 // old is the tree with the judges as they were.
 func (j *judging) old() (o oldTree, err error) {
-	if o, err = j.putBack(); err == nil && j.suspect() {
-		o.canary, err = j.canary(o.tree)
+	if o, err = j.putBack(); err != nil {
+		return o, err
 	}
+	if j.suspect() {
+		if o.canary, o.beside, err = j.canary(o.tree); err != nil {
+			return o, err
+		}
+	}
+	o.alone, err = j.alone(o)
 	return o, err
+}
+
+// apart are the files of tests that a runner can run by their name, and of which none needs another one; those of Go
+// need the others of their folder, and run with them.
+var apart = lazyregexp.New(`_test\.go$|(?:^|/)test_[^/]*\.py$|_test\.py$|[._-](?:test|spec)\.[cm]?[jt]sx?$`)
+
+// alone are the files that were put back, where nothing but files of tests was, and no other file names one of them.
+func (j *judging) alone(o oldTree) ([]string, error) {
+	var stems []string
+	for _, c := range j.changes {
+		if !slices.Contains(o.back, c.path) {
+			continue
+		}
+		if c.kind != Test || !apart.MatchString(c.path) || lowers.Match(c.after) && !strings.HasSuffix(c.path, ".go") {
+			return nil, nil
+		}
+		if name := path.Base(c.path); path.Ext(name) != ".go" {
+			stems = append(stems, strings.TrimSuffix(name, path.Ext(name)))
+		}
+	}
+	if len(stems) == 0 {
+		return o.back, nil
+	}
+	others := 0
+	err := j.judgesIn(o.tree, func(p string, text []byte) bool {
+		others++
+		for _, s := range stems {
+			if !slices.Contains(o.back, p) && strings.Contains(string(text), s) {
+				others = mostTests + 1
+			}
+		}
+		return others <= mostTests
+	})
+	if others > mostTests {
+		return nil, err
+	}
+	return o.back, err
+}
+
+// judgesIn reads the files of tests and what they import, until it is enough.
+func (j *judging) judgesIn(tree gitops.Tree, read func(path string, text []byte) bool) error {
+	list, err := j.Repo.Changed(j.ctx, j.Repo.EmptyTree(), tree)
+	if err != nil {
+		return err
+	}
+	files, err := j.Repo.Contents(tree)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if k := Of(c.Path, nil); k != Test && k != Helper {
+			continue
+		}
+		text, err := content(files, c.Path)
+		if err != nil || !read(c.Path, text) {
+			return err
+		}
+	}
+	return nil
 }
 
 // putBack puts back what judges.
@@ -186,46 +254,36 @@ func isCanary(name string) bool {
 
 // canary is a tree with a test that must fail beside the tests of each kind; "" where no file of tests is of a kind
 // that is known.
-func (j *judging) canary(tree gitops.Tree) (gitops.Tree, error) {
-	list, err := j.Repo.Changed(j.ctx, j.Repo.EmptyTree(), tree)
-	if err != nil {
-		return "", err
-	}
-	files, err := j.Repo.Contents(tree)
-	if err != nil {
-		return "", err
-	}
+func (j *judging) canary(tree gitops.Tree) (gitops.Tree, []string, error) {
 	edits, done := map[string][]byte{}, map[string]bool{}
-	for _, c := range list {
-		if Of(c.Path, nil) != Test {
-			continue
+	err := j.judgesIn(tree, func(file string, text []byte) bool {
+		if Of(file, nil) != Test {
+			return true
 		}
 		for i, k := range canaries {
 			key := fmt.Sprint(i)
 			if k.beside != "" {
-				key += path.Dir(c.Path)
+				key += path.Dir(file)
 			}
-			if !k.file.MatchString(c.Path) || done[key] {
+			if !k.file.MatchString(file) || done[key] {
 				continue
-			}
-			text, err := content(files, c.Path)
-			if err != nil {
-				return "", err
 			}
 			m := k.has.FindStringSubmatch(string(text))
 			if m == nil {
 				continue
 			}
 			if done[key] = true; k.beside != "" {
-				edits[path.Join(path.Dir(c.Path), k.beside)] = fmt.Appendf(nil, k.text, m[1])
+				edits[path.Join(path.Dir(file), k.beside)] = fmt.Appendf(nil, k.text, m[1])
 			} else {
-				edits[c.Path] = append(slices.Clip(text), k.text...)
+				edits[file] = append(slices.Clip(text), k.text...)
 			}
 			break
 		}
+		return true
+	})
+	if err != nil || len(edits) == 0 {
+		return "", nil, err
 	}
-	if len(edits) == 0 {
-		return "", nil
-	}
-	return j.Repo.WithContent(j.ctx, tree, edits)
+	tree, err = j.Repo.WithContent(j.ctx, tree, edits)
+	return tree, slices.Sorted(maps.Keys(edits)), err
 }

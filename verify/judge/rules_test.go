@@ -119,7 +119,7 @@ func TestRules(t *testing.T) {
 			Checks: []verify.Check{{Run: "make test"}}, Before: []*verify.Result{result(c.before)},
 			After: []verify.Result{*result(c.after)},
 			Named: func(path string) (bool, bool) { return strings.HasPrefix(path, "sql/"), false },
-			Run: func(_ context.Context, tree gitops.Tree, _ verify.Check, _ bool) (verify.Result, error) {
+			Run: func(_ context.Context, tree gitops.Tree, _ verify.Check, _ verify.How) (verify.Result, error) {
 				ran = append(ran, tree)
 				if contents, err := repo.Contents(tree); err != nil {
 					return verify.Result{}, err
@@ -161,6 +161,61 @@ func TestRules(t *testing.T) {
 	for _, r := range Rules() {
 		if !seen[r.Name] && r.Name != "installed" { // which is no matter of commits
 			t.Errorf("no row shows %s", r.Name)
+		}
+	}
+}
+
+// The changed files of tests run alone where nothing else that judges was changed and no other file names them; what the
+// others came to on the commit counts for them.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	repo := project(t)
+	start := map[string]string{"a.py": "x = 0\n", "tests/test_a.py": "import a\n", "tests/test_b.py": "import b\n", "tests/conftest.py": "\n",
+		"a_test.go": "package a\n", "tests/data/x.txt": "1\n"}
+	base := tree(t, repo, start)
+	for name, c := range map[string]struct {
+		change map[string]string
+		after  string
+		runs   []string // results of the runs with the old tests
+		only   []string // files of each, "": all
+		want   []string
+	}{
+		"one file":              {change: map[string]string{"tests/test_a.py": "import a, x\n"}, runs: []string{"green a"}, only: []string{"tests/test_a.py"}},
+		"it stays red":          {change: map[string]string{"tests/test_a.py": "import a, x\n"}, runs: []string{"red -a"}, only: []string{"tests/test_a.py"}, want: []string{"stays-red!"}},
+		"of Go":                 {change: map[string]string{"a_test.go": "package a // func TestMain(\n"}, runs: []string{"green a"}, only: []string{"a_test.go"}},
+		"it cannot be loaded":   {change: map[string]string{"tests/test_a.py": "import a, x\n"}, runs: []string{"red -a!", "green a b"}, only: []string{"tests/test_a.py", ""}},
+		"it fails for no test":  {change: map[string]string{"tests/test_a.py": "import a, x\n"}, runs: []string{"red a", "green a b"}, only: []string{"tests/test_a.py", ""}},
+		"another one names it":  {change: map[string]string{"tests/test_a.py": "import a, x\n", "tests/conftest.py": "\n"}, after: "test_a", runs: []string{"green a b"}, only: []string{""}},
+		"a helper":              {change: map[string]string{"tests/test_a.py": "import a, x\n", "tests/conftest.py": "x = 1\n"}, runs: []string{"green a b"}, only: []string{""}},
+		"it reaches the others": {change: map[string]string{"tests/test_a.py": "unittest.TestCase.run = 1\n"}, runs: []string{"green a b"}, only: []string{""}},
+		"results are unknown":   {change: map[string]string{"tests/test_a.py": "import a, x\n"}, after: "unknown", runs: []string{"green"}, only: []string{""}},
+	} {
+		from, earlier, after := base, result("red -a b"), result("green a b new")
+		if c.after == "test_a" {
+			from = tree(t, repo, start, map[string]string{"tests/conftest.py": "import test_a\n"})
+			c.change["tests/conftest.py"] = "import test_a\n"
+		} else if c.after != "" {
+			earlier, after = result("red"), result("green")
+		}
+		var only []string
+		v, err := Judge(t.Context(), Case{Repo: repo, Base: from, New: tree(t, repo, start, map[string]string{"a.py": "x = 1\n"}, c.change),
+			Checks: []verify.Check{{Run: "make test"}}, Before: []*verify.Result{earlier}, After: []verify.Result{*after},
+			Run: func(_ context.Context, _ gitops.Tree, _ verify.Check, how verify.How) (verify.Result, error) {
+				r := *result(c.runs[len(only)])
+				only, r.Narrowed = append(only, strings.Join(how.Only, " ")), how.Only != nil
+				return r, nil
+			}})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got []string
+		for _, f := range v.Findings {
+			if f.Refuses || f.Rule == "lost" || f.Rule == "stays-red" {
+				got = append(got, f.Rule+"!")
+			}
+		}
+		if !slices.Equal(only, c.only) || !slices.Equal(got, c.want) {
+			t.Errorf("%s: ran %q, want %q; found %q, want %q", name, only, c.only, got, c.want)
 		}
 	}
 }

@@ -53,6 +53,17 @@ func (r *Recorder) GoOn() error {
 	return os.WriteFile(filepath.Join(r.dir, "go-on"), nil, 0o600)
 }
 
+// Only has runners that can run these files of tests alone, paths below the project. Those of Go stand for their packages.
+func (r *Recorder) Only(files []string) error {
+	return os.WriteFile(filepath.Join(r.dir, "only"), []byte(strings.Join(files, "\n")+"\n"), 0o600)
+}
+
+// Narrowed reports whether one of them did: then some tests did not run.
+func (r *Recorder) Narrowed() bool {
+	_, err := os.Lstat(filepath.Join(r.dir, "results", "narrowed"))
+	return err == nil
+}
+
 // Argv is a command line with which a command runs beside the recorder, which it sees at the path at.
 func (r *Recorder) Argv(at string, argv ...string) []string {
 	return append([]string{"sh", path.Join(filepath.ToSlash(at), "run")}, argv...)

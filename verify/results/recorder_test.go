@@ -1,6 +1,8 @@
 package results
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +108,122 @@ func TestRecorder(t *testing.T) {
 				t.Errorf("noted %+v %v, want %+v\n%s", got, err, c.want, beside)
 			}
 		})
+	}
+}
+
+// However a check comes to its runner, the results are noted.
+func TestRecorderWays(t *testing.T) {
+	t.Parallel()
+	all := recordings()
+	for name, c := range map[string]struct {
+		like, command string
+		files         map[string]string
+		want          []string // passed
+	}{
+		"go by make":            {like: "go test", command: "make t", files: map[string]string{"Makefile": "t:\n\t@go test .\n"}, want: []string{"g.TestA"}},
+		"go in a clean world":   {like: "go test -v", command: `env -i PATH="$PATH" HOME="$HOME" timeout 60 go test ./...`, want: []string{"g.TestA"}},
+		"unittest, with a path": {like: "unittest", command: "PYTHONPATH=src time -p python3 -m unittest -q test_a", want: []string{"test_a.T.test_a"}},
+		"unittest, all anew":    {like: "unittest", command: `env -i PATH="$PATH" PYTHONPATH=src python3 -m unittest -q test_a`, want: []string{"test_a.T.test_a"}},
+		"pytest, with a path":   {like: "pytest", command: `sh -c "PYTHONPATH=src pytest-3 -q test_a.py::test_a"`, want: []string{"test_a.py::test_a"}},
+		"two runners": {like: "unittest", command: "python3 -m unittest -q test_a; go test .",
+			files: map[string]string{"go.mod": all["go test"].files["go.mod"], "a_test.go": all["go test -v"].files["a_test.go"]},
+			want:  []string{"g.TestA", "test_a.T.test_a"}},
+		"node by npm": {like: "node --test", command: "npm test", files: map[string]string{"package.json": `{"scripts": {"test": "node --test"}}`},
+			want: []string{"a.test.js > a", "a.test.js > d > in"}},
+		"mocha, with options of node": {like: "mocha", command: "NODE_OPTIONS=--no-warnings node_modules/.bin/mocha a.test.js", want: []string{"a.test.js > d > a"}},
+		"jest in a clean world":       {like: "jest", command: `env -i PATH="$PATH" node_modules/.bin/jest`, want: []string{"a.test.js > a"}},
+		"vitest with reporters": {like: "vitest", command: "node_modules/.bin/vitest run",
+			files: map[string]string{"vitest.config.js": "export default { test: { reporters: ['dot'] } };\n"}, want: []string{"a.test.js > a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			way := all[c.like]
+			way.command, way.files = c.command, maps.Clone(way.files)
+			maps.Copy(way.files, c.files)
+			got, _ := way.record(t, nil)
+			if got == nil || !reflect.DeepEqual(got.Passed, c.want) {
+				t.Errorf("noted %+v, want %q passed", got, c.want)
+			}
+		})
+	}
+}
+
+// Where only some files of tests are wanted, a runner that is asked for all runs these; one that is asked for some does.
+func TestRecorderOnly(t *testing.T) {
+	t.Parallel()
+	all := recordings()
+	for name, c := range map[string]struct {
+		like, command string // "": as it is
+		files         map[string]string
+		only          string
+		want          []string // passed; empty: all ran
+	}{
+		"go":         {like: "go test", command: "go test -count 1 ./...", only: "sub/ok/o_test.go", want: []string{"g/ok.TestO"}},
+		"go, some":   {like: "go test", command: "go test ./ok/...", only: "a_test.go"},
+		"unittest":   {like: "unittest", files: map[string]string{"test_b.py": "import unittest\nclass B(unittest.TestCase):\n    def test(self): pass\n"}, only: "test_b.py", want: []string{"test_b.B.test"}},
+		"pytest":     {like: "pytest", files: map[string]string{"test_b.py": "def test_b(): pass\n"}, only: "test_b.py", want: []string{"test_b.py::test_b"}},
+		"node":       {like: "node --test", files: map[string]string{"b.test.js": "require('node:test')('b', () => {});\n"}, only: "b.test.js", want: []string{"b.test.js > b"}},
+		"node, some": {like: "node --test", command: "node --test a.test.js", files: map[string]string{"b.test.js": "require('node:test')('b', () => {});\n"}, only: "b.test.js"},
+		"mocha":      {like: "mocha", command: "node_modules/.bin/mocha '*.test.js'", files: map[string]string{"b.test.js": "it('b', () => {});\n"}, only: "b.test.js", want: []string{"b.test.js > b"}},
+		"jest":       {like: "jest", files: map[string]string{"b.test.js": "it('b', () => {});\n"}, only: "b.test.js", want: []string{"b.test.js > b"}},
+		"vitest":     {like: "vitest", files: map[string]string{"b.test.js": "import { it } from 'vitest';\nit('b', () => {});\n"}, only: "b.test.js", want: []string{"b.test.js > b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			way := all[c.like]
+			way.command, way.files = cmp.Or(c.command, way.command), maps.Clone(way.files)
+			maps.Copy(way.files, c.files)
+			got, narrowed := way.record(t, strings.Fields(c.only))
+			if narrowed != (c.want != nil) {
+				t.Errorf("narrowed: %v", narrowed)
+			}
+			if got == nil || c.want != nil && (!reflect.DeepEqual(got.Passed, c.want) || len(got.Failed) > 0) {
+				t.Errorf("noted %+v, want %q passed", got, c.want)
+			}
+		})
+	}
+}
+
+// record runs the command in the project, and says what was noted.
+func (c *recorded) record(t *testing.T, only []string) (got *Set, narrowed bool) {
+	t.Helper()
+	dir, at := c.project(t), filepath.Join(t.TempDir(), "recorder")
+	r, err := Lay(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if only != nil {
+		if err := r.Only(only); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outputOf(t, dir, r.Argv(at, "sh", "-c", c.command)...)
+	if got, err = r.Read(); err != nil {
+		t.Fatal(err)
+	}
+	return got, r.Narrowed()
+}
+
+// A program that is not there is not there beside the recorder either, and what tests start notes nothing.
+func TestRecorderAbsent(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	for _, p := range []string{"sh", "ln", "mkdir", "dirname"} {
+		if real, err := exec.LookPath(p); err == nil {
+			if err := os.Symlink(real, filepath.Join(bin, p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	at := filepath.Join(t.TempDir(), "recorder")
+	r, err := Lay(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", r.Argv(at, "sh", "-c", "command -v go || command -v python3 || command -v bats || echo none")[1:]...)
+	cmd.Env = []string{"PATH=" + bin}
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "none\n" {
+		t.Errorf("%s %v", out, err)
 	}
 }
 

@@ -21,6 +21,38 @@ type Set struct {
 // Ran is how many tests passed or failed.
 func (s *Set) Ran() int { return len(s.Passed) + len(s.Failed) + s.More }
 
+// With is a set to which the results are added that another set has of tests that known names, and this one lacks.
+func (s *Set) With(other, known *Set) *Set {
+	var all collector
+	if s != nil {
+		all.addSet(s)
+	}
+	if other == nil || known == nil {
+		return all.set()
+	}
+	here := all.tests
+	for _, r := range []struct {
+		names []string
+		state status
+	}{{other.Passed, passed}, {other.Failed, failed}, {other.Skipped, skipped}} {
+		for _, name := range r.names {
+			if _, there := here[name]; !there && known.has(name) {
+				all.add(name, r.state)
+			}
+		}
+	}
+	return all.set()
+}
+
+func (s *Set) has(name string) bool {
+	for _, list := range [][]string{s.Passed, s.Failed, s.Skipped} {
+		if _, there := slices.BinarySearch(list, name); there {
+			return true
+		}
+	}
+	return false
+}
+
 // Rename gives each test the name that a function makes of it.
 func (s *Set) Rename(to func(string) string) {
 	for _, list := range [][]string{s.Passed, s.Failed, s.Skipped} {

@@ -8,6 +8,11 @@ const write = fs.appendFileSync, text = JSON.stringify;
 const out = path.join(__dirname, '..', 'results', `js.${process.pid}.ndjson`);
 const note = (name, state) => write(out, text([name, state]) + '\n');
 
+// the changed files of tests, where they are to run alone
+let only = [];
+try { only = fs.readFileSync(path.join(__dirname, '..', 'only'), 'utf8').split('\n').filter(Boolean); } catch {}
+const narrowed = () => fs.writeFileSync(path.join(__dirname, '..', 'results', 'narrowed'), '');
+
 // mocha: its runner tells of each test
 const load = Module._load;
 const patched = new WeakSet();
@@ -27,6 +32,13 @@ Module._load = function (request, parent) {
 function watch(Runner) {
   const run = Runner.prototype.run;
   Runner.prototype.run = function () {
+    const kept = (list) => list.filter((x) => only.some((f) => x.file && x.file.endsWith(path.sep + f)));
+    const [suites, tests] = [kept(this.suite.suites), kept(this.suite.tests)];
+    if (suites.length + tests.length > 0) {
+      Object.assign(this.suite, { suites, tests });
+      this.total = this.suite.total();
+      narrowed();
+    }
     const name = (t) => [t.file ? path.relative(process.cwd(), t.file) : '', ...t.titlePath()].filter(Boolean).join(' > ');
     this.on('pass', (t) => note(name(t), 'pass'));
     this.on('fail', (t) => note(name(t), t.type === 'hook' ? 'load' : 'fail'));
@@ -45,13 +57,37 @@ const add = (...flags) => {
 };
 if (/[\\/]jest(?:-cli)?[\\/]bin[\\/]jest\.js$/.test(main) && !has('--testResultsProcessor') && !has('--listTests')) {
   add('--testResultsProcessor=' + path.join(__dirname, 'jest.cjs'));
-} else if (/[\\/]vitest[\\/]vitest\.mjs$/.test(main) && !reports()) {
-  if (!has('--reporter')) add('--reporter=default');
-  add('--reporter=' + path.join(__dirname, 'vitest.mjs'));
+  alone('--runTestsByPath');
+} else if (/[\\/]vitest[\\/]vitest\.mjs$/.test(main)) {
+  const reporters = has('--reporter') ? [] : reports();
+  if (reporters) {
+    add(...[...reporters, path.join(__dirname, 'vitest.mjs')].map((r) => '--reporter=' + r));
+    alone();
+  }
 }
 
-// reports says whether a project's own settings name reporters: a flag would take their place
+// alone names the changed files of tests, where none are named: words that may belong to a flag count as such
+function alone(...flags) {
+  if (process.argv.slice(2).some((a) => !a.startsWith('-') && a !== 'run')) return;
+  const files = only.map((f) => {
+    const parts = f.split('/');
+    while (parts.length > 0 && !fs.existsSync(parts.join('/'))) parts.shift();
+    return parts.join('/');
+  }).filter((f) => /\.[cm]?[jt]sx?$/.test(f));
+  if (files.length === 0) return;
+  add(...flags, ...files);
+  narrowed();
+}
+
+// reports gives the reporters that a project's own settings name, since a flag takes their place; null where they are
+// more than names
 function reports() {
-  return fs.readdirSync('.').some((f) => /^(?:vite|vitest)\.config\.|^vitest\.workspace\./.test(f) &&
-    /\breporters\b/.test(fs.readFileSync(f, 'utf8')));
+  for (const f of fs.readdirSync('.')) {
+    if (!/^(?:vite|vitest)\.config\.|^vitest\.workspace\./.test(f)) continue;
+    const text = fs.readFileSync(f, 'utf8').replace(/^\s*\/\/.*$/gm, '');
+    if (!/\breporters\b/.test(text)) continue;
+    const [, list] = /\breporters\s*:\s*\[?((?:\s*['"][\w./-]+['"]\s*,?)+)\]?\s*[,}]/.exec(text) || [];
+    return list ? list.match(/[\w./-]+/g) : null;
+  }
+  return ['default'];
 }

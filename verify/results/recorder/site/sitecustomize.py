@@ -31,11 +31,59 @@ class _Notes:
 
 def _leave():
     """What a test starts notes nothing: it is a part of the test."""
-    rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.abspath(p) != HERE]
-    if any(rest):
-        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
-    else:
-        os.environ.pop("PYTHONPATH", None)
+    for name, ours in (("PYTHONPATH", HERE), ("PATH", os.path.join(os.path.dirname(HERE), "bin"))):
+        rest = [p for p in os.environ.get(name, "").split(os.pathsep) if p and os.path.abspath(p) != ours]
+        if rest:
+            os.environ[name] = os.pathsep.join(rest)
+        else:
+            os.environ.pop(name, None)
+
+
+class _Only:
+    """The changed files of tests, where they are to run alone."""
+
+    def __init__(self):
+        try:
+            with open(os.path.join(HERE, "..", "only")) as f:
+                self.files = f.read().splitlines()
+        except OSError:
+            self.files = []
+
+    def has(self, path):
+        path = os.path.abspath(path or "").replace(os.sep, "/")
+        return any(path.endswith("/" + f) for f in self.files)
+
+    def narrowed(self):
+        with open(os.path.join(HERE, "..", "results", "narrowed"), "w"):
+            pass
+
+
+def _unittest_main(module):
+    real = module.TestProgram.runTests
+
+    def loaded(suite):
+        for t in suite:
+            if hasattr(t, "_tests"):
+                yield from loaded(t)
+            else:
+                yield t
+
+    def prune(suite, keep):
+        for t in suite:
+            if hasattr(t, "_tests"):
+                prune(t, keep)
+        suite._tests = [t for t in suite if hasattr(t, "_tests") or keep(t)]
+
+    def run(self):
+        only = _Only()
+
+        def chosen(t):
+            return only.has(getattr(sys.modules.get(type(t).__module__), "__file__", ""))
+        if hasattr(self.test, "_tests") and any(chosen(t) for t in loaded(self.test)):
+            prune(self.test, lambda t: chosen(t) or type(t).__module__.startswith("unittest."))
+            only.narrowed()
+        return real(self)
+    module.TestProgram.runTests = run
 
 
 def _unittest(module):
@@ -84,6 +132,13 @@ class _Pytest:
             state = {"passed": "pass", "failed": "fail"}.get(report.outcome, "skip")
             self.note(report.nodeid, "skip" if hasattr(report, "wasxfail") else state)
 
+    def pytest_collection_modifyitems(self, items):
+        only = _Only()
+        kept = [i for i in items if only.has(str(i.fspath))]
+        if kept:
+            items[:] = kept
+            only.narrowed()
+
     def pytest_collectreport(self, report):
         if report.failed:
             self.note(report.nodeid, "load")
@@ -102,7 +157,7 @@ def _pytest(module):
 
 class _Finder:
     """Has a module that it knows be changed as it is loaded."""
-    changes = {"unittest.result": _unittest, "_pytest.config": _pytest}
+    changes = {"unittest.result": _unittest, "unittest.main": _unittest_main, "_pytest.config": _pytest}
 
     def find_spec(self, name, path=None, target=None):
         change = self.changes.get(name)
