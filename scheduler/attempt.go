@@ -55,21 +55,21 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 	}
 	switch e.Outcome {
 	case Finished, Clean:
-		t.Cuts, t.Look, t.Kept = 0, false, true
+		t.Interruptions, t.Look, t.Kept = 0, false, true
 		r.move(t, Made, -1)
 	case Shown:
 		if t.Look = false; r.Settings.Careful {
 			t.Shown, t.Asks = true, true
-			r.move(t, Blocked, -1)
+			r.block(t)
 			break
 		}
 		t.Unchanged = true
 		r.move(t, Done, -1)
 	case Unchanged:
-		t.Cuts = 0
+		t.Interruptions = 0
 		// a CHECK that fails, commits that clash: nothing shows that these are done
 		if t.Look = purpose == Work && !t.isOurs(); t.Look {
-			r.retry(t)
+			r.retryOrBlock(t)
 		} else {
 			r.failAttempt(t, e.Signature, true)
 		}
@@ -77,20 +77,20 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 		t.Look = false
 		r.failAttempt(t, e.Signature, e.Outcome == Crashed || e.Outcome == Nothing)
 	case OutOfQuota, Fault, Refused:
-		r.retry(t)
+		r.retryOrBlock(t)
 	case Mute:
 		if t.Look = false; r.RepeatsMute(t.ID) {
 			r.failAttempt(t, e.Signature, true) // once more before a person is asked
 			break
 		}
 		t.Asks = true
-		r.move(t, Blocked, -1)
+		r.block(t)
 	case GaveUp, Asks, TooLong:
 		t.Look, t.Asks = false, e.Outcome == Asks
 		if e.Signature != "" { // what every agent asks is no task's
 			r.Breaker.Failed(t.ID, e.Signature, false, r.Settings.Breaker)
 		}
-		r.move(t, Blocked, -1)
+		r.block(t)
 	default:
 		r.interrupt(t)
 	}
@@ -108,13 +108,13 @@ func (r *Run) RepeatsMute(id string) bool {
 func (r *Run) reviewEnded(t *Task, o Outcome) {
 	switch o {
 	case Approved:
-		t.Reviewed, t.Cuts = true, 0
+		t.Reviewed, t.Interruptions = true, 0
 		r.move(t, Made, -1)
 	case Rejected:
 		r.failAttempt(t, "", false)
 	case Asks:
 		t.Asks = true
-		r.move(t, Blocked, -1)
+		r.block(t)
 	case OutOfQuota, Fault, Refused:
 		r.review(t)
 	default:
@@ -127,14 +127,14 @@ func (r *Run) interrupt(t *Task) {
 	if t.Stage == Running {
 		r.uncount(t)
 	}
-	t.Cuts++
+	t.Interruptions++
 	switch {
-	case t.Cuts >= maxCuts:
-		r.move(t, Blocked, -1)
+	case t.Interruptions >= maxInterruptions:
+		r.block(t)
 	case t.Stage == Reviewing:
 		r.review(t)
 	default:
-		r.retry(t)
+		r.retryOrBlock(t)
 	}
 }
 
@@ -148,17 +148,17 @@ func (r *Run) uncount(t *Task) {
 // failAttempt counts an attempt. Without a signature it says nothing about the machine, and ends the breaker's row.
 func (r *Run) failAttempt(t *Task, signature string, byAgent bool) {
 	r.Breaker.Failed(t.ID, signature, byAgent, r.Settings.Breaker)
-	t.Cuts = 0
+	t.Interruptions = 0
 	if t.Spent++; byAgent {
 		t.Crashed++
 	}
-	r.retry(t)
+	r.retryOrBlock(t)
 }
 
-// retry gives a task its next turn, if it has one left.
-func (r *Run) retry(t *Task) {
+// retryOrBlock gives a task its next turn, if it has one left.
+func (r *Run) retryOrBlock(t *Task) {
 	if t.Again = true; r.isSpent(t) {
-		r.move(t, Blocked, -1)
+		r.block(t)
 		return
 	}
 	r.move(t, Pending, -1)
@@ -166,7 +166,7 @@ func (r *Run) retry(t *Task) {
 
 // isSpent reports whether a task has used up what it may.
 func (r *Run) isSpent(t *Task) bool {
-	return t.Spent >= r.Limits.Attempts || t.Cuts >= maxCuts || r.moneySpent(t)
+	return t.Spent >= r.Limits.Attempts || t.Interruptions >= maxInterruptions || r.moneySpent(t)
 }
 
 func (r *Run) moneySpent(t *Task) bool { return r.Limits.TaskUSD > 0 && t.USD >= r.Limits.TaskUSD }

@@ -103,12 +103,6 @@ func (t *Task) reviewIf() ReviewIf {
 	return Always
 }
 
-// merges reports whether what passed so is merged. What was asked for when the check started holds, for the executor
-// went by that.
-func (b *Basis) merges(e *CheckEnded) bool {
-	return e.Result == Passed && (b.Review == NoReview || b.Review == IfChanged && !e.Changed)
-}
-
 func (r *Run) checkEnded(e CheckEnded) {
 	k := &r.Trunk
 	if k.Checks--; k.Checks == 0 {
@@ -240,67 +234,10 @@ func (r *Run) Void() (ids []string) {
 	return ids
 }
 
-// judge is what follows from a check that counts.
-func (r *Run) judge(t *Task, e CheckEnded) {
-	switch {
-	case t.Accepted && e.Result != Clashed: // a person's word: what is red is known from now on
-		r.Known = union(r.Known, e.Known)
-		r.merge(t)
-		return
-	case e.Result == Passed:
-		r.Breaker.Passed()
-		if t.On.merges(&e) {
-			r.Known = slices.DeleteFunc(slices.Clone(r.Known), func(k string) bool { return slices.Contains(e.Mended, k) })
-			r.mergePassed(t)
-			return
-		}
-		t.Reviewed, t.On.Passed = false, true
-		if r.moneySpent(t) && len(t.Review) > 0 {
-			r.move(t, Blocked, -1)
-		} else {
-			r.review(t)
-		}
-	case e.Result == Failed && e.Ask:
-		t.Asks = true
-		r.move(t, Blocked, -1)
-	case e.Result == Failed:
-		r.failAttempt(t, e.Signature, false)
-		if t.Stage == Blocked && t.Check == "" && r.tipPassed() { // that the tip fails a CHECK is why its task is there
-			r.Breaker.blocked(t.ID, r.Settings.Breaker)
-		}
-	case e.Result == Clashed:
-		t.Clashes = union(t.Clashes, e.Paths)
-		if t.Accepted {
-			t.Accepted = false
-			r.move(t, Blocked, -1)
-		} else {
-			r.retry(t)
-		}
-	}
-	r.leaveLine(t)
-}
-
-// tipPassed reports whether the checks have passed on the tip, known failures aside: else that a task fails so says
-// nothing about it.
-func (r *Run) tipPassed() bool {
-	return r.Baseline == Passed || r.Baseline == Failed && r.Settings.Baseline == "known" ||
-		slices.ContainsFunc(r.Trunk.Entries, func(x Entry) bool { return x.Task != "" })
-}
-
 // review has a task wait for its reviewer. Where the list asks for none any more it is as if he had approved.
 func (r *Run) review(t *Task) {
 	if r.move(t, Reviewing, -1); len(t.Review) == 0 {
 		t.Reviewed = true
 		r.move(t, Made, -1)
 	}
-}
-
-// mergePassed: the executor has merged what passed on the tip; what passed on others' commits it merges now.
-func (r *Run) mergePassed(t *Task) {
-	if len(t.On.With) > 0 && !t.On.Passed {
-		t.On.Passed = true
-		r.move(t, Made, -1)
-		return
-	}
-	r.merge(t)
 }

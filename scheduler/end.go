@@ -78,8 +78,12 @@ var resumable = []string{"breaker", "quota", "paused", "limit", "cost", "deadlin
 func (r *Run) end(s *survey) End {
 	why := map[string]bool{}
 	left, blocked, crashed, asks := false, 0, 0, 0
+	var review *Task // that no step is for, and that keeps others from starting
 	for i, t := range r.Tasks {
-		if !r.isInStep(t) {
+		if !r.isInStep(t) || t.Stage == Merged && r.Waves.Upto > 0 && t.Wave > r.Waves.Upto { // another step commits that
+			if t.Stage == Reviewing {
+				review = t
+			}
 			continue
 		}
 		switch {
@@ -97,6 +101,9 @@ func (r *Run) end(s *survey) End {
 			left = true
 			r.whyLeft(t, s, why)
 		}
+	}
+	if left && review != nil {
+		r.whyLeft(review, s, why)
 	}
 	why["blocked"] = blocked > 0
 	why["asks"] = asks > 0

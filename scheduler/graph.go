@@ -1,9 +1,3 @@
-// Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, what is held by
-// which root cause, and which ready task goes first; and Run, which says what a run over its tasks does next. It runs
-// nothing.
-//
-// Vertices, edges, neighbours and circles are those of a dominikbraun graph. Waves are Kahn's algorithm over its maps:
-// its TopologicalSort takes 5 s for 10,000 tasks, and PreventCycles 42 s.
 package scheduler
 
 import (

@@ -23,7 +23,7 @@ type Settings struct {
 }
 
 // interruptions of one task in a row after which a person has to look.
-const maxCuts = 10
+const maxInterruptions = 10
 
 // Lane is a place for one attempt at a time: a slot, or one on a worker's machine.
 type Lane struct {
@@ -52,12 +52,6 @@ type Lane struct {
 //   - a kill costs at most the step that it cut; an agent's finished work is never made again by it;
 //   - at an end nothing is at work, what was merged is committed or the reason is said, nothing that could run is left;
 //   - the journal folded again gives the same run.
-//
-// Where a rule stands: task.go has the stages and what the list says of a task, attempt.go how agents' runs end,
-// check.go how checks do, trunk.go and chain.go what is merged, taken in, committed and cut, waves.go when a wave is
-// committed and checked, next.go who starts next and with whose quota, accounts.go waits and rests, breaker.go failures
-// in a row, limits.go what may be used, list.go a changed list and the waves' numbers, end.go why no agent starts and
-// how a run ends.
 //
 // What comes in events, because it needs git, a clock, processes or text, is the executor's: whether an agent claims
 // or changed something, asks, gives up or was cut short; that its work merges cleanly by now, or has markers left
@@ -228,7 +222,7 @@ func (r *Run) takeBackRetries() {
 		if t.Facts = was.facts; was.word == Stuck && t.Word == "" {
 			t.Word = Stuck
 		}
-		r.move(t, Blocked, -1)
+		r.block(t)
 	}
 	r.retried = nil
 }
@@ -248,7 +242,7 @@ func (r *Run) setLimits(l Limits) {
 	r.Limits = l
 	for _, t := range r.Tasks {
 		if t.Stage == Pending && r.isSpent(t) {
-			r.move(t, Blocked, -1)
+			r.block(t)
 		}
 	}
 }
@@ -284,7 +278,7 @@ func (r *Run) resumed(e Resumed) {
 		if t := r.byID[k.Task]; t.Stage == Running && place[k.Task] == 0 {
 			kept[k.Task] = true
 			r.USD, t.USD = r.USD+k.USD, t.USD+k.USD
-			t.Kept, t.Look, t.Cuts = true, false, 0
+			t.Kept, t.Look, t.Interruptions = true, false, 0
 			r.move(t, Made, -1)
 		}
 	}

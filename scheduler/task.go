@@ -93,26 +93,26 @@ type Task struct {
 
 // Facts is what is known of the attempts at a task. They are forgotten when a person opens it again.
 type Facts struct {
-	Number    int
-	Spent     int     // attempts that count
-	Crashed   int     // of these, whose agents crashed or did nothing
-	Cuts      int     // interruptions in a row
-	USD       float64 // since it was opened
-	Again     bool    // it was started, and its turn is kept
-	Look      bool    // its agent found nothing to do: a second one looks
-	Kept      bool    // a commit of its stands under its ref
-	By        string  // account of the agent that worked on it last
-	Reviewed  bool    // what is made was approved
-	From      int     // how many entries the trunk had that its last agent started from
-	On        Basis   // what its commit was checked on, last
-	Asks      bool
-	Accepted  bool  // a person took its kept work for its result, which is checked when the trunk has what it needs
-	Shown     bool  // nothing had to be done, and a person says whether that is done
-	Unchanged bool  // done, and nothing had to be
-	ByHand    bool  // done, says the list
-	Gone      bool  // the list no longer has it
-	Listed    Stage // what the branch's list calls it, if it has no commit: blocked, or done
-	Writing   Stage // what it will, by the commit that is made now
+	Number        int
+	Spent         int     // attempts that count
+	Crashed       int     // of these, whose agents crashed or did nothing
+	Interruptions int     // in a row
+	USD           float64 // since it was opened
+	Again         bool    // it was started, and its turn is kept
+	Look          bool    // its agent found nothing to do: a second one looks
+	Kept          bool    // a commit of its stands under its ref
+	By            string  // account of the agent that worked on it last
+	Reviewed      bool    // what is made was approved
+	From          int     // how many entries the trunk had that its last agent started from
+	On            Basis   // what its commit was checked on, last
+	Asks          bool
+	Accepted      bool  // a person took its kept work for its result, which is checked when the trunk has what it needs
+	Shown         bool  // nothing had to be done, and a person says whether that is done
+	Unchanged     bool  // done, and nothing had to be
+	ByHand        bool  // done, says the list
+	Gone          bool  // the list no longer has it
+	Listed        Stage // what the branch's list calls it, if it has no commit: blocked, or done
+	Writing       Stage // what it will, by the commit that is made now
 }
 
 // hasNoCommit: what becomes of it is in no commit but by the list.
@@ -159,6 +159,10 @@ func (r *Run) move(t *Task, to Stage, lane int) {
 	}
 }
 
+// block has a task wait for a person: its attempts or its money are spent, its agent gave up or asks, accepted work
+// clashes, or the list says so. Whoever calls it knows which.
+func (r *Run) block(t *Task) { r.move(t, Blocked, -1) }
+
 func (r *Run) inLane(lane int) *Task {
 	if lane < 0 {
 		return nil
@@ -188,7 +192,7 @@ func (r *Run) applyWord(t *Task) {
 		r.move(t, Aside, -1)
 	case word == Stuck && t.Stage == Pending && t.Number == 0:
 		t.Facts.Listed = Blocked // where the word stands
-		r.move(t, Blocked, -1)
+		r.block(t)
 	case (word == "" || word == Stuck) && (t.Stage == Aside || t.Stage == Done):
 		t.reopen()
 		r.renumber = true

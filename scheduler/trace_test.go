@@ -82,7 +82,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	case "kill", "resume":
 		// and resume: merged= and kept= are what happened, and nobody wrote down; alive= is what a fleet still makes
 		tr.start.Kept, tr.start.Alive, tr.start.Lost = nil, a.List("alive"), a.List("lost")
-		tr.start.OtherChecks = a.Has("other-checks")
+		tr.start.OtherChecks, tr.start.Settings.Step = a.Has("other-checks"), tr.start.Settings.Step || a.Has("step")
 		for _, id := range a.List("kept") {
 			tr.start.Kept = append(tr.start.Kept, Kept{Task: id})
 		}

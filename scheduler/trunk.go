@@ -40,19 +40,6 @@ func (r *Run) trunkResumed(e Resumed) (kept int, isCut bool) {
 // isBehind reports whether the branch has all that the trunk has, and more, which is taken in without a check.
 func (k *Trunk) isBehind() bool { return k.Taken < len(k.Branch) && k.In == len(k.Entries) }
 
-// wasCut: the trunk was cut, and a kill came before that was written down. What was made on more than is left is made
-// again, as a Rewound would have said.
-func (r *Run) wasCut(kept int) {
-	for _, t := range r.Tasks {
-		t.On = Basis{}
-		t.Kept = t.Kept && t.From <= kept
-		if t.From > kept && (t.Stage == Made || t.Stage == Checking || t.Stage == Reviewing) && t.Lane < 0 {
-			t.reopen()
-			r.move(t, Pending, -1)
-		}
-	}
-}
-
 // takenBy is how many of the branch's own commits these entries have.
 func (r *Run) takenBy(entries []Entry) (n int) {
 	at := make(map[string]int, len(r.Trunk.Branch))
@@ -72,39 +59,6 @@ func (r *Run) branchMoved(e BranchMoved) {
 	k := &r.Trunk
 	k.Branch = union(k.Branch, e.Commits)
 	r.Stops.Lost = union(r.Stops.Lost, e.Lost)
-}
-
-// merge: a checked commit is the next tip.
-func (r *Run) merge(t *Task) {
-	k := &r.Trunk
-	k.add(Entry{Task: t.ID})
-	if len(k.Line) > 0 && k.Line[0] == t.ID {
-		k.Line = k.Line[1:]
-	}
-	if t.Takes != "" {
-		k.Taken = max(k.Taken, slices.Index(k.Branch, t.Takes)+1)
-	}
-	r.sawCheck(t, len(k.Entries))
-	r.move(t, Merged, -1)
-	if t.Takes != "" {
-		r.dropOurs(func(o *Task) bool { return o.Takes != "" })
-	}
-}
-
-// sawCheck: the checks of an attempt at a CHECK ran it besides: that of a wave, or one of the end and those of waves.
-// What stands in the trunk up to it is seen, then.
-func (r *Run) sawCheck(t *Task, tip int) {
-	if t.Check == "" {
-		return
-	}
-	seen := []string{t.Check}
-	if t.Wave == EndWave {
-		seen = append(seen, r.Settings.WaveChecks...)
-	}
-	for _, name := range seen {
-		r.Trunk.sawPass(name, tip)
-		r.Waves.mended(name)
-	}
 }
 
 // dropOurs puts aside those tasks of ours that wait for a person, when what they were for has come by itself.
@@ -192,56 +146,4 @@ func (r *Run) committed(e Committed) {
 	for _, t := range r.Tasks {
 		t.Facts.Listed = t.Writing
 	}
-}
-
-// cut is what follows when commits of ours are gone from the branch, and a person resumes: he has rewound it. The
-// trunk ends before the first of them, and what was made on more than that is made again.
-func (r *Run) cut() CutTrunk {
-	tip, lost := len(r.Trunk.Entries), set(r.Trunk.Lost)
-	for i, x := range r.Trunk.Entries {
-		if lost[x.Task] {
-			tip = i
-			break
-		}
-	}
-	c := CutTrunk{Tip: tip}
-	for _, t := range r.Tasks {
-		if (t.Stage == Made || t.Stage == Reviewing) && t.From > tip {
-			c.Open = append(c.Open, t.ID)
-		}
-	}
-	return c
-}
-
-// rewound: a person took the trunk back to an entry. Tasks of ours that are not in it were made for a trunk that is no
-// more.
-func (r *Run) rewound(e Rewound) {
-	k := &r.Trunk
-	in := map[string]bool{}
-	for _, x := range e.Chain {
-		in[x.Task] = true
-	}
-	*k = Trunk{Chain: newChain(e.Chain, e.In, k.Passed), Branch: slices.Clone(e.Branch), Aside: k.Aside}
-	k.In = k.pass(k.In)
-	k.Taken = r.takenBy(k.Entries)
-	open := set(e.Open)
-	for _, t := range r.Tasks {
-		t.On = Basis{}
-		if in[t.ID] {
-			continue
-		}
-		t.Kept = t.Kept && t.From <= len(e.Chain) // what stands on more would bring it back
-		t.Gone = t.Gone || t.isOurs()
-		if t.isIn() || open[t.ID] && t.Stage != Aside && !t.ByHand {
-			if t.reopen(); t.Stage == Pending {
-				r.applyWord(t)
-			} else {
-				r.move(t, Pending, -1)
-			}
-		} else {
-			r.applyWord(t)
-		}
-	}
-	r.Waves.Red, r.Waves.Committed = nil, e.Wave
-	r.renumber = true
 }

@@ -150,8 +150,8 @@ func (r *Run) blockedLine(t *scheduler.Task) *journal.Event {
 	last := r.lastOf(t.ID)
 	c := r.ground.config
 	switch {
-	case last != nil && h.Interruptions > 0 && t.Cuts > 0:
-		why := fmt.Sprintf("%d attempts in a row were interrupted: %s", t.Cuts, last.Reason)
+	case last != nil && h.Interruptions > 0 && t.Interruptions > 0:
+		why := fmt.Sprintf("%d attempts in a row were interrupted: %s", t.Interruptions, last.Reason)
 		e.Verdict, e.Reason = journal.Failed, strings.TrimSuffix(why, ": ")
 	case c.MaxCostPerTask > 0 && h.USD >= c.MaxCostPerTask && f.Verdict != journal.Blocked:
 		why := "none has ended"

@@ -629,8 +629,27 @@ type remains struct {
 }
 
 func (b *books) remains(d *day) (r remains) {
+	var review *note // of another wave than the step's, which keeps the step's from starting
+	why := func(n *note) {
+		if d.halt {
+			return
+		}
+		q := b.quota(n, d.now)
+		switch {
+		case b.beyond(n):
+			r.total = true
+		case !q.can && !q.at.IsZero():
+			r.quota = true
+		default:
+			r.agent = true
+		}
+	}
 	for i, n := range b.all {
-		if !n.isOurs() && (b.upto > 0 && n.waveNo > b.upto || b.set.Only != "" && b.set.Only != n.id) {
+		if b.upto > 0 && n.waveNo > b.upto && (!n.isOurs() || d.is[i] == "merged") ||
+			!n.isOurs() && b.set.Only != "" && b.set.Only != n.id {
+			if d.is[i] == "work" && n.work == "review" && n.lane < 0 {
+				review = n
+			}
 			continue
 		}
 		switch is := d.is[i]; {
@@ -645,20 +664,13 @@ func (b *books) remains(d *day) (r remains) {
 				r.blocked++
 			}
 		case is == "open" || is == "work" || is == "merged":
-			r.left = true
-			if d.halt || b.mayStart(n, d) != "" {
-				continue
-			}
-			q := b.quota(n, d.now)
-			switch {
-			case b.beyond(n):
-				r.total = true
-			case !q.can && !q.at.IsZero():
-				r.quota = true
-			default:
-				r.agent = true
+			if r.left = true; b.mayStart(n, d) == "" {
+				why(n)
 			}
 		}
+	}
+	if r.left && review != nil {
+		why(review)
 	}
 	r.quota = r.quota || r.left && b.lim.OnLimitStop && d.out
 	return r
