@@ -1,6 +1,9 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // links are what the list says, with places instead of names; made anew only when the list changes.
 type links struct {
@@ -175,4 +178,19 @@ func (r *Run) hasNeeds(t *Task) bool {
 		s := r.Tasks[k].Stage
 		return s != Merged && s != Done
 	})
+}
+
+const lowestPriority = 3
+
+// PriorityOf ranks a task's priority, 0 for the highest; an unknown word is medium.
+func PriorityOf(word string) int {
+	switch strings.ToLower(word) {
+	case "critical":
+		return 0
+	case "high":
+		return 1
+	case "low":
+		return lowestPriority
+	}
+	return 2
 }

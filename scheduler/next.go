@@ -322,7 +322,7 @@ func (r *Run) Waits(now time.Time) (list []Wait) {
 	s := r.survey(now)
 	for _, t := range r.Tasks {
 		if with, where := r.meetsInScope(t, s); with != nil && len(s.halts) == 0 && r.isReady(t, s) {
-			list = append(list, Wait{Task: t.ID, Reason: WaitScope, On: []string{with.ID}, Path: strings.Join(where, ", ")})
+			list = append(list, Wait{Task: t.ID, On: with.ID, Path: strings.Join(where, ", ")})
 		}
 	}
 	return list

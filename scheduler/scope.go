@@ -1,26 +1,21 @@
 package scheduler
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 )
 
-// scopes are the files that tasks say they will change: paths and patterns with *, ? and **, a folder with everything
-// below. A task that says nothing meets no other.
-type scopes map[string][]string
+// Wait says that a task could start, but for one under way that may change the same files.
+type Wait struct{ Task, On, Path string }
 
-func (g *Graph) scopes() scopes {
-	out := scopes{}
-	for _, id := range g.Leaves() {
-		if t, _ := g.Task(id); len(t.Scope) > 0 {
-			out[id] = t.Scope
-		}
-	}
-	return out
+func (w Wait) String() string {
+	return fmt.Sprintf("waiting because it may change the same files as task %s: %s", w.On, w.Path)
 }
 
-// meeting returns where two scopes may have the same files: the paths and patterns of the first that share a file with
+// meeting returns where two scopes may have the same files. A scope is the files that a task says it will change: paths
+// and patterns with *, ? and **, a folder with everything below; one that says nothing meets no other. It is the paths and patterns of the first that share a file with
 // one of the second, the longer name of the two, each once.
 func meeting(a, b []string) []string {
 	var where []string
@@ -36,22 +31,6 @@ func meeting(a, b []string) []string {
 		}
 	}
 	return where
-}
-
-// meet returns where two tasks may change the same files.
-func (s scopes) meet(a, b string) []string { return meeting(s[a], s[b]) }
-
-// meets returns the first of the running tasks that a task meets, and where.
-func (s scopes) meets(task string, running []string) (with, where string) {
-	if s[task] == nil {
-		return "", ""
-	}
-	for _, r := range running {
-		if paths := s.meet(task, r); len(paths) > 0 {
-			return r, strings.Join(paths, ", ")
-		}
-	}
-	return "", ""
 }
 
 // parts are those between the slashes of a path from the root of the project, nil for one outside. A name without a

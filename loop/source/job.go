@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"descartes/config"
 	"descartes/loop/store"
@@ -232,12 +231,6 @@ func (j *Job) Title(id string) string {
 func (j *Job) TaskID(id string) store.TaskID {
 	t, ok := j.Graph.Task(id)
 	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
-}
-
-// Queue picks among the job's ready tasks for that many slots. durations come from Durations, or are nil.
-func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Queue {
-	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations,
-		RespectScope: j.Config.RespectScope})
 }
 
 // Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it.
