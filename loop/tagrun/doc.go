@@ -8,7 +8,7 @@
 //	commit.go    the branch gets a wave; the list's part     push.go       and a remote what the branch has
 //	chain.go     the trunk as git has it                     end.go        how the run ends, in words
 //	requests.go  what people and signals ask                 list.go       the list: read, changed by others, written
-//	book.go      journal and state file                      say.go        what people want to know beside the events
+//	say.go       what people want to know beside the events
 //	ground.go    what actions stand on
 //
 // The deciding goroutine, Run.Run, owns the machine, the book, the list and the lanes. An action has a goroutine of its

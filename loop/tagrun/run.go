@@ -148,7 +148,7 @@ func (r *Run) serve() error {
 		return r.book.Write(&journal.Event{Type: journal.Warning, Message: text})
 	case <-r.asks.Wake:
 	case <-r.asks.Over:
-	case <-r.asks.Tick.C:
+	case <-r.asks.Tick.C: // it also ends waits: Run asks again what is next, and a wait is only a time
 		return r.list.late()
 	}
 	return nil

@@ -163,12 +163,12 @@ func (n *night) ready() bool {
 func (n *night) statuses() map[int]string {
 	var l struct{ Tasks []task }
 	b, err := os.ReadFile(filepath.Join(n.dir, list))
-	branch := ""
-	if strings.HasPrefix(n.git("rev-parse", "--abbrev-ref", "HEAD"), "user-") {
+	branch, own := "", n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/t")
+	switch away := strings.HasPrefix(n.git("rev-parse", "--abbrev-ref", "HEAD"), "user-"); {
+	case n.mode == "no-commit", away && own != "" && n.git("rev-list", "-1", own, "^main") != "": // once there is one
+		branch = own
+	case away:
 		branch = "main"
-	}
-	if n.mode == "no-commit" {
-		branch = n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/t") // once there is one
 	}
 	if branch != "" {
 		b, err = []byte(n.git("show", branch+":"+list)), nil
