@@ -232,14 +232,12 @@ func (v Verifier) Run(ctx context.Context, q verify.Request) (verify.Result, err
 		more = v.c.whole
 	}
 	q.Limits, q.Env = limits, slices.Concat(more, q.Env)
-	if !q.Held {
-		place, remove, err := recordAt(v.c.boxes[who].Mode, limits)
-		if err != nil {
-			return verify.Result{}, err
-		}
-		defer remove()
-		q.Record = place
+	place, remove, err := recordAt(v.c.boxes[who].Mode, limits)
+	if err != nil {
+		return verify.Result{}, err
 	}
+	defer remove()
+	q.Record = place
 	res, err := v.c.verify.Run(ctx, q)
 	done()
 	return res, err

@@ -78,6 +78,7 @@ type Result struct {
 
 	Tests    *results.Set    // results of its tests; nil: unknown
 	Narrowed bool            // a runner ran the tests of How.Only alone
+	NoneRan  bool            // a runner with a recorder started, and not one test ran
 	Unread   string          // why its result files could not be read, or ""
 	Cut      bool            // it printed more than the log may hold: the results of its tests are unknown
 	Change   *results.Change // compared with what was known before; nil: nothing was
@@ -197,6 +198,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 			res.Tests, res.Cut = set, false
 		}
 		res.Narrowed = recorder.Narrowed()
+		res.NoneRan = res.Tests == nil && recorder.Started()
 	}
 	if files != nil {
 		set, none, err := files.Read()

@@ -34,15 +34,21 @@ func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.Passed {
-		if t := res.Tests; t != nil {
-			s.Show(fmt.Sprintf("the held-out checks pass; tests: %d", t.Ran()))
-		} else {
-			s.Show("the held-out checks pass; they name no tests")
-		}
-		return nil, nil
+	objection := &Objection{Reason: "the held-out checks " + heldOutEnd(&res)}
+	if !res.Passed {
+		return objection, nil
 	}
-	return &Objection{Reason: "the held-out checks " + heldOutEnd(&res)}, nil
+	switch t := res.Tests; { // the tested process can end them with status 0
+	case res.NoneRan || t != nil && t.Ran() == 0:
+		return objection, s.Note("the held-out checks ended with exit status 0, and none of their tests ran")
+	case t == nil:
+		s.Show("the held-out checks pass; they name no tests")
+	case len(t.Failed) > 0:
+		return objection, s.Note(fmt.Sprintf("the held-out checks ended with exit status 0, and tests of theirs failed: %d", len(t.Failed)))
+	default:
+		s.Show(fmt.Sprintf("the held-out checks pass; tests: %d", t.Ran()))
+	}
+	return nil, nil
 }
 
 // heldOutEnd says how they ended, without quoting them.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"descartes/internal/plainfile"
@@ -62,6 +63,12 @@ func (r *Recorder) Only(files []string) error {
 func (r *Recorder) Narrowed() bool {
 	_, err := os.Lstat(filepath.Join(r.dir, "results", "narrowed"))
 	return err == nil
+}
+
+// Started reports whether a runner was started that notes results, or would have.
+func (r *Recorder) Started() bool {
+	entries, err := os.ReadDir(filepath.Join(r.dir, "results"))
+	return err == nil && slices.ContainsFunc(entries, func(d os.DirEntry) bool { return d.Name() != "narrowed" })
 }
 
 // Argv is a command line with which a command runs beside the recorder, which it sees at the path at.

@@ -79,6 +79,8 @@ function alone(...flags) {
   narrowed();
 }
 
+if (/[\\/](?:mocha|jest|vitest)[\\/]bin[\\/]|[\\/]vitest\.mjs$/.test(main)) fs.appendFileSync(out, '');
+
 // reports gives the reporters that a project's own settings name, since a flag takes their place; null where they are
 // more than names
 function reports() {

@@ -16,16 +16,19 @@ def _next():
 
 
 class _Notes:
-    """The file of this process's results. It is made with the first of them."""
+    """The file of this process's results. It is made when a runner starts."""
 
     def __init__(self):
         import json
         self.fd, self.open, self.write, self.dumps = None, os.open, os.write, json.dumps
         self.to = os.path.join(HERE, "..", "results", "py.%d.ndjson" % os.getpid())
 
-    def __call__(self, name, state):
+    def start(self):
         if self.fd is None:
             self.fd = self.open(self.to, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def __call__(self, name, state):
+        self.start()
         self.write(self.fd, (self.dumps([name, state]) + "\n").encode())
 
 
@@ -59,7 +62,12 @@ class _Only:
 
 
 def _unittest_main(module):
-    real = module.TestProgram.runTests
+    real, init = module.TestProgram.runTests, module.TestProgram.__init__
+
+    def start(self, *args, **kw):
+        _Notes().start()
+        init(self, *args, **kw)
+    module.TestProgram.__init__ = start
 
     def loaded(suite):
         for t in suite:
@@ -123,6 +131,7 @@ class _Pytest:
 
     def __init__(self):
         self.note = _Notes()
+        self.note.start()
 
     def pytest_configure(self, config):
         _leave()
