@@ -17,6 +17,7 @@ import (
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oscall"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 )
 
@@ -45,6 +46,11 @@ type cli struct {
 	out     []LeftOut // what the last snapshot could not take
 	whole   bool      // no repository lies in the working tree but those that an attempt made
 	slot    bool      // the working tree is a slot's
+
+	box        Box      // for commands that may start a filter or merge driver; nil: nothing starts one, or nothing holds it
+	unfiltered []string // options by which git starts no filter
+	storage    string   // the user's setting of where git-lfs keeps objects
+	shown      []string // files that the configuration names
 
 	patience time.Duration // with a command that may wait for a pipe
 }
@@ -177,8 +183,18 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	if !call.lfs {
 		argv = append(argv, localLFS...)
 	}
+	starts := effectOf(call.args).starts
+	if c.box != nil && !starts && !call.hooks && !call.lfs { // to write an index git reads files that have just changed
+		argv = append(argv, c.unfiltered...)
+	}
 	argv = append(append(argv, call.options...), call.args...)
-	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
+	reply, boxed, err := proc.Reply{}, false, error(nil)
+	if c.box != nil && starts {
+		reply, boxed, err = c.inside(ctx, argv, env, call)
+	}
+	if !boxed && err == nil {
+		reply, err = c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -278,6 +294,21 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 	} else {
 		reply, err = shim.Output(ctx, call, c.scratchIndex(), gitGrace)
 	}
+	if err != nil && ctx.Err() != nil {
+		return reply, &StoppedError{Command: "git " + command, After: time.Since(began), Cause: context.Cause(ctx)}
+	}
+	return reply, err
+}
+
+// output runs one command within the limit, that ends with us by itself.
+func (c *cli) output(ctx context.Context, command string, call proc.Call) (proc.Reply, error) {
+	began := time.Now()
+	if c.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.limit, ErrTooLong)
+		defer cancel()
+	}
+	reply, err := proc.Output(ctx, call)
 	if err != nil && ctx.Err() != nil {
 		return reply, &StoppedError{Command: "git " + command, After: time.Since(began), Cause: context.Cause(ctx)}
 	}
@@ -462,7 +493,7 @@ func (r *Repo) clearAfterKill(ctx context.Context) error {
 	for _, f := range dead {
 		left, _ := within(r.l.gitDir, strings.TrimSuffix(filepath.Base(f.Name()), live)+".*")
 		for _, p := range left {
-			err = errors.Join(err, os.Remove(p))
+			err = errors.Join(err, plainfile.RemoveAll(p))
 		}
 	}
 	if err != nil {

@@ -91,6 +91,7 @@ type Options struct {
 	// Shim is our own command line that runs the git program after Claim, so that git and its hooks end with us,
 	// however we end. Nil: git is a plain child.
 	Shim        []string
+	Box         Box           // where git commands run that may start a filter or merge driver; nil: as any other
 	HookTimeout time.Duration // of each run of the git program, its hooks, filters and signing included; 0 is none
 }
 

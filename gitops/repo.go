@@ -90,6 +90,9 @@ func newRepo(opt Options, git *cli, set settings, own []setting) *Repo {
 	if set["extensions.objectformat"] == "sha256" {
 		git.zero = strings.Repeat("0", 64)
 	}
+	if git.unfiltered = set.withoutFilters(); set.startsPrograms() {
+		git.box, git.storage, git.shown = opt.Box, set["lfs.storage"], set.names()
+	}
 	return &Repo{opt: opt, l: git.l, set: set, own: own, cli: git, guard: newProtection(opt.Protect),
 		objects: &objects{git: git}, diffs: &diffs{}}
 }

@@ -217,9 +217,7 @@ func (r *Repo) clearSlot(context.Context) error {
 			_, serr := proc.Sweep(cookieOf(name))
 			err = errors.Join(err, serr)
 		}
-		if rerr := os.Remove(name); !missing(rerr) {
-			err = errors.Join(err, rerr)
-		}
+		err = errors.Join(err, plainfile.RemoveAll(name))
 	}
 	if err != nil {
 		return fmt.Errorf("clear away what a killed run left: %w", err)

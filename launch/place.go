@@ -79,6 +79,7 @@ func OpenRepo(ctx context.Context, root string, c *config.Config, list *tasks.Fi
 	}
 	opt.Shim = []string{self, proc.ShimCommand}
 	top := GitTop(root)
+	opt.Box = gitBox(ctx, top, c)
 	fixed, others := source.Protected(c, root, list)
 	for _, path := range append(fixed, others...) {
 		slash := path[len(strings.TrimRight(path, "/")):]

@@ -40,6 +40,7 @@ type Config struct {
 	Env      []string // of this process: tells home, caches and the agent's own folders
 	Role     Role
 	Reads    bool     // the working tree, and its repository, are for reading only
+	Offline  bool     // there is no network
 	Agent    string   // the backend's name
 	Program  string   // the agent's program, as it was found
 	Named    []string // words that a person typed: a file among them is seen wherever it lies
@@ -125,11 +126,7 @@ func (h how) writes() bool { return h == writable || h == granted }
 // New works out what a command may touch. With Config.Cache it makes the agent's own folders in the home where they
 // are missing, because a mount needs a place.
 func New(c Config) (*Box, error) {
-	b := &Box{c: c, env: map[string]string{}}
-	for _, kv := range c.Env {
-		name, value, _ := strings.Cut(kv, "=")
-		b.env[name] = value
-	}
+	b := newBox(c)
 	if c.Mode == Off && (c.Slot.Tree == "" || !c.Mounts()) {
 		return b, nil
 	}
@@ -155,6 +152,15 @@ func New(c Config) (*Box, error) {
 	return b, nil
 }
 
+func newBox(c Config) *Box {
+	b := &Box{c: c, env: map[string]string{}}
+	for _, kv := range c.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		b.env[name] = value
+	}
+	return b
+}
+
 // refuseLinks refuses a slot with a link where something is mounted, or on the way there: bubblewrap before 0.12 makes
 // what is missing at the link's end, outside (CVE-2026-87766).
 func (b *Box) refuseLinks() error {
@@ -178,11 +184,7 @@ func (b *Box) refuseLinks() error {
 
 // confine names all places of a sandbox.
 func (b *Box) confine() {
-	var err error
-	home := b.env["HOME"]
-	if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
-		b.home = ""
-	}
+	b.findHome()
 	for _, dir := range slices.Concat(b.caches(), b.at(kept()...), b.c.Write, []string{b.c.Top}) {
 		if real, ok := b.resolve(dir); ok {
 			b.written = append(b.written, [2]string{dir, real})
@@ -210,6 +212,14 @@ func (b *Box) confine() {
 	b.sockets()
 	if b.c.Own {
 		b.add(b.c.Self, readable)
+	}
+}
+
+func (b *Box) findHome() {
+	var err error
+	home := b.env["HOME"]
+	if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
+		b.home = ""
 	}
 }
 
@@ -402,7 +412,7 @@ var blanks = map[string]string{"": "", ".json": "{}\n", ".xml": "<settings/>\n"}
 func (b *Box) base(v []string) []string {
 	v = append(v, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
 		"--unshare-cgroup-try")
-	if b.c.Mode == Strict {
+	if b.c.Mode == Strict || b.c.Offline {
 		v = append(v, "--unshare-net")
 	}
 	if b.c.UID == 0 && !b.c.Userns {
