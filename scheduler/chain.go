@@ -16,12 +16,18 @@ type Chain struct {
 	Passed  map[string]int
 }
 
-func newChain(entries []Entry, in int, passed map[string]int) Chain {
-	c := Chain{append([]Entry{}, entries...), in, map[string]int{}}
-	for name, n := range passed {
-		c.Passed[name] = min(n, len(entries))
+// replace takes other entries for the chain's. kept is how many of the first it still has: checks have seen no others.
+func (c *Chain) replace(entries []Entry, in int) (kept int) {
+	for kept < min(len(c.Entries), len(entries)) && c.Entries[kept] == entries[kept] {
+		kept++
 	}
-	return c
+	passed := map[string]int{}
+	for name, n := range c.Passed {
+		passed[name] = min(n, kept)
+	}
+	*c = Chain{append([]Entry{}, entries...), in, passed}
+	c.In = c.pass(c.In)
+	return kept
 }
 
 // pass goes over entries that are the branch's own: it has them, and no check of ours judges them.

@@ -3,7 +3,7 @@ package scheduler
 import "slices"
 
 // cut is what follows when commits of ours are gone from the branch, and a person resumes: he has rewound it. The
-// trunk ends before the first of them, and what was made on more than that is made again.
+// trunk ends before the first of them, and what was made on more than that is made again, but for what the branch has.
 func (r *Run) cut() CutTrunk {
 	tip, lost := len(r.Trunk.Entries), set(r.Trunk.Lost)
 	for i, x := range r.Trunk.Entries {
@@ -34,16 +34,16 @@ func (r *Run) wasCut(kept int) {
 	}
 }
 
-// rewound: a person took the trunk back to an entry. Tasks of ours that are not in it were made for a trunk that is no
-// more.
+// rewound: a person took work out of the trunk. It ends before that, and goes on with what the branch has besides. Tasks
+// of ours that are not in it were made for a trunk that is no more.
 func (r *Run) rewound(e Rewound) {
 	k := &r.Trunk
 	in := map[string]bool{}
 	for _, x := range e.Chain {
 		in[x.Task] = true
 	}
-	*k = Trunk{Chain: newChain(e.Chain, e.In, k.Passed), Branch: slices.Clone(e.Branch), Aside: k.Aside}
-	k.In = k.pass(k.In)
+	kept := k.replace(e.Chain, e.In)
+	*k = Trunk{Chain: k.Chain, Branch: slices.Clone(e.Branch), Aside: k.Aside}
 	k.Taken = r.takenBy(k.Entries)
 	open := set(e.Open)
 	for _, t := range r.Tasks {
@@ -51,7 +51,7 @@ func (r *Run) rewound(e Rewound) {
 		if in[t.ID] {
 			continue
 		}
-		t.Kept = t.Kept && t.From <= len(e.Chain) // what stands on more would bring it back
+		t.Kept = t.Kept && t.From <= kept // what stands on more would bring it back
 		t.Gone = t.Gone || t.isOurs()
 		if t.isIn() || open[t.ID] && t.Stage != Aside && !t.ByHand {
 			if t.reopen(); t.Stage == Pending {

@@ -25,14 +25,10 @@ const maxMoved = 50
 
 // trunkResumed takes git's word for the trunk. kept is how many entries it still has of those that the journal knew.
 func (r *Run) trunkResumed(e Resumed) (kept int, isCut bool) {
-	k := &r.Trunk
-	for kept < min(len(k.Entries), len(e.Chain)) && k.Entries[kept] == e.Chain[kept] {
-		kept++
-	}
-	isCut = kept < len(k.Entries)
-	*k = Trunk{Chain: newChain(e.Chain, e.In, k.Passed), Branch: slices.Clone(e.Branch), Aside: e.Aside,
-		Lost: slices.Clone(e.Lost)}
-	k.In = k.pass(k.In)
+	k, was := &r.Trunk, len(r.Trunk.Entries)
+	kept = k.replace(e.Chain, e.In)
+	isCut = kept < was
+	*k = Trunk{Chain: k.Chain, Branch: slices.Clone(e.Branch), Aside: e.Aside, Lost: slices.Clone(e.Lost)}
 	k.Taken = r.takenBy(k.Entries)
 	return kept, isCut
 }

@@ -280,10 +280,18 @@ func cutTrunk(ctx context.Context, g *ground, now standing, a scheduler.CutTrunk
 	ctx = context.WithoutCancel(ctx)
 	next := now
 	next.chain = now.chain.Clone()
-	if err := next.chain.Cut(ctx, a.Tip); err != nil {
+	news, err := now.news(ctx, g)
+	if err != nil {
+		return r, err
+	}
+	head, err := now.head(ctx, g)
+	if err == nil {
+		err = next.chain.Cut(ctx, g.repo, a.Tip, head, g.tag, g.id, news.lost)
+	}
+	if err != nil {
 		return r, gitErr("go back to what the branch has", err)
 	}
-	news, err := next.news(ctx, g)
+	news, err = next.news(ctx, g)
 	if err != nil {
 		return r, err
 	}

@@ -317,12 +317,15 @@ func (c *Chain) Take(ctx context.Context, head string, has []string) (tree gitop
 
 // Took adds the branch's commit, with the tree that take returned.
 func (c *Chain) Took(ctx context.Context, head string, tree gitops.Tree, has []string) error {
+	return c.Add(ctx, c.took(head, tree, has))
+}
+
+func (c *Chain) took(head string, tree gitops.Tree, has []string) gitops.Link {
 	pairs := []string{chainBranch, head}
 	for _, u := range has {
 		pairs = append(pairs, chainCommitted, u)
 	}
-	return c.Add(ctx, gitops.Link{Tree: tree, Second: head, When: c.Now(),
-		Message: message(kindBranch, "what the branch got", pairs...)})
+	return gitops.Link{Tree: tree, Second: head, When: c.Now(), Message: message(kindBranch, "what the branch got", pairs...)}
 }
 
 // Newest reports whether the i-th commit of the chain is the last one that brought its unit.

@@ -27,6 +27,12 @@ func (c *Chain) Entries() (list []Entry) {
 		switch l.Kind {
 		case kindUnit:
 			list = append(list, Entry{Unit: l.Unit, Link: i})
+		case kindCommit: // of work whose merge was cut off, the branch has it still
+			for _, unit := range l.Has {
+				if !slices.ContainsFunc(list, func(e Entry) bool { return e.Unit == unit }) {
+					list = append(list, Entry{Unit: unit, Link: i, In: true})
+				}
+			}
 		case kindBranch:
 			list = append(list, Entry{Commit: cmp.Or(l.Branch, l.Other), Link: i, In: true})
 		case kindOut:
@@ -127,23 +133,38 @@ func (c *Chain) Under(ctx context.Context, made, commit gitops.Tree) (gitops.Tre
 
 // Committed adds a commit of the run's own that the branch got, with the tree that Under returned.
 func (c *Chain) Committed(ctx context.Context, commit string, tree gitops.Tree, units []string) error {
+	return c.Add(ctx, c.commit(commit, tree, units))
+}
+
+func (c *Chain) commit(commit string, tree gitops.Tree, units []string) gitops.Link {
 	pairs := []string{chainBranch, commit}
 	for _, u := range units {
 		pairs = append(pairs, chainCommitted, u)
 	}
-	return c.Add(ctx, gitops.Link{Tree: tree, Second: commit, When: c.Now(),
-		Message: message(kindCommit, "the branch has "+strings.Join(units, ", "), pairs...)})
+	return gitops.Link{Tree: tree, Second: commit, When: c.Now(),
+		Message: message(kindCommit, "the branch has "+strings.Join(units, ", "), pairs...)}
 }
 
-// Cut ends the chain after its first n entries: a person took what follows out of the branch. What is cut is in the
-// ref's log.
-func (c *Chain) Cut(ctx context.Context, n int) error {
+// Cut ends the chain after its first n entries: a person took the work on lost units out of the branch, which is at head
+// now. What a run's commits brought besides, and the branch has still, stays. What is cut is in the ref's log.
+func (c *Chain) Cut(ctx context.Context, repo *gitops.Repo, n int, head, tag, run string, lost []string) error {
 	list := c.Entries()
 	if n >= len(list) {
 		return nil
 	}
-	at := c.UpTo(n)
-	if err := c.Repo.MoveRef(ctx, c.Ref, c.Tip, at.Hash, "descartes: "+fmt.Sprint(len(list)-n)+" entries are cut"); err != nil {
+	tip := c.UpTo(n).Hash
+	left, err := c.left(ctx, repo, tip, head, tag, run, func(unit string) bool {
+		return !slices.Contains(lost, unit) && slices.ContainsFunc(list[n:], func(e Entry) bool { return e.Unit == unit && e.In })
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		if tip, err = c.Repo.Link(ctx, tip, l); err != nil {
+			return err
+		}
+	}
+	if err := c.Repo.MoveRef(ctx, c.Ref, c.Tip, tip, "descartes: "+fmt.Sprint(len(list)-n)+" entries are cut"); err != nil {
 		return err
 	}
 	found, err := c.Read(ctx)
@@ -151,6 +172,26 @@ func (c *Chain) Cut(ctx context.Context, n int) error {
 		err = fmt.Errorf("%s is gone", c.Ref)
 	}
 	return err
+}
+
+// left is what a branch at head has besides a commit of the chain: the run's commits with these units, and all else.
+func (c *Chain) left(ctx context.Context, repo *gitops.Repo, than, head, tag, run string, has func(unit string) bool) (
+	links []gitops.Link, err error) {
+	if head == "" || repo.LeadsTo(ctx, than, head) {
+		return nil, nil
+	}
+	own, err := repo.News(ctx, than, head, "Descartes-Loop", run)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range own {
+		units := slices.DeleteFunc(one.TasksOf(tag), func(unit string) bool { return !has(unit) })
+		if len(units) > 0 {
+			links = append(links, c.commit(one.Hash, one.Tree, units))
+		}
+	}
+	tree, err := repo.CommitTree(head)
+	return append(links, c.took(head, tree, nil)), err
 }
 
 // Clone is a copy that shares nothing that either changes.

@@ -99,10 +99,12 @@ func (f *field) commit(n int, list string) {
 	}
 	tree, err := f.repo.WithContent(ctx, onto, map[string][]byte{"list": []byte(list)})
 	f.do(err)
-	made, err := f.repo.Link(ctx, head, gitops.Link{Tree: tree, When: time.Unix(0, 0),
-		Message: "wave\n\nDescartes-Loop: r\n"})
+	units, message := f.Loose(n), "wave\n\nDescartes-Loop: r\n"
+	for _, u := range units {
+		message += "Descartes-Task: x/" + u + "\n"
+	}
+	made, err := f.repo.Link(ctx, head, gitops.Link{Tree: tree, When: time.Unix(0, 0), Message: message})
 	f.do(err)
-	units := f.Loose(n)
 	next, met, err := f.Under(ctx, onto, tree)
 	if f.do(err); len(met) > 0 {
 		f.t.Fatalf("under %s: %v", made, met)
@@ -211,10 +213,22 @@ func TestEntries(t *testing.T) {
 			f.commit(1, "1")
 			f.merge("B", f.Tip, "g", "b\n")
 			f.merge("C", f.Tip, "h", "c\n")
-			f.do(f.Cut(f.t.Context(), 1))
+			f.do(f.Cut(f.t.Context(), f.repo, 1, f.head(), "x", "r", nil))
 			f.merge("C", f.Tip, "h", "c\n")
 			f.commit(2, "2")
 		}, "A+ C+ | f=a h=c list=2 | f=a h=c list=2"},
+		"it is cut where work behind that is in the branch": {func(f *field) {
+			f.merge("A", f.Tip, "f", "a\n")
+			f.commit(1, "1")
+			f.merge("B", f.Tip, "g", "b\n")
+			f.commit(2, "2")
+			f.merge("C", f.Tip, "h", "c\n")
+			f.git(f.repo.Root(), "rm", "-q", "f")
+			f.git(f.repo.Root(), "commit", "-qm", "revert")
+			f.do(f.Cut(f.t.Context(), f.repo, 0, f.head(), "x", "r", []string{"A"}))
+			f.merge("A", f.Tip, "f", "again\n")
+			f.commit(4, "3")
+		}, "B+ branch+ A+ | f=again g=b list=3 | f=again g=b list=3"},
 		"a unit takes in what clashes": {func(f *field) {
 			f.merge("A", f.Tip, "f", "a\n")
 			f.writes("f", "h\n")

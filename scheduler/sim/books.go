@@ -957,10 +957,7 @@ func (b *books) resume(e scheduler.Resumed) {
 		b.baseline = ""
 	}
 	was := b.chain
-	left := 0
-	for left < len(was) && left < len(e.Chain) && was[left] == e.Chain[left] {
-		left++
-	}
+	left := b.keeps(e.Chain)
 	b.setChain(e.Chain)
 	if left < len(was) { // cut, and nobody was told
 		for _, n := range b.all {
@@ -1068,8 +1065,19 @@ func (b *books) forgetChecks() {
 	}
 }
 
+// keeps is how many of the trunk's first entries another one has. No check has seen those that stand behind others there.
+func (b *books) keeps(chain []scheduler.Entry) (n int) {
+	for n < len(b.chain) && n < len(chain) && b.chain[n] == chain[n] {
+		n++
+	}
+	for _, x := range chain[n:] {
+		b.unsee(x.Task)
+	}
+	return n
+}
+
 func (b *books) rewound(e scheduler.Rewound) {
-	was := b.chain
+	was, left := b.chain, b.keeps(e.Chain)
 	b.setChain(e.Chain)
 	b.branch, b.refusedTo, b.committed, b.redOnce, b.busy, b.gone = e.Branch, 0, e.Wave, nil, "", nil
 	b.line, b.moved = nil, 0
@@ -1084,7 +1092,7 @@ func (b *books) rewound(e scheduler.Rewound) {
 			continue
 		}
 		b.unsee(id)
-		n.kept = n.kept && n.from <= len(b.chain)
+		n.kept = n.kept && n.from <= left
 		n.dropped = n.isOurs()
 		if slices.Contains(was, scheduler.Entry{Task: id}) || slices.Contains(e.Open, id) && !n.obeyed {
 			n.forget()

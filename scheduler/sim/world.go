@@ -149,7 +149,7 @@ func (w *world) start(a scheduler.Action, d *day) {
 	case scheduler.CutTrunk:
 		w.judgeTrunk(a)
 		w.record(scheduler.CutStarted{Tip: a.Tip})
-		w.later(time.Second, a, func() scheduler.Event { return w.cut(a.Tip, a.Open) })
+		w.later(time.Second, a, func() scheduler.Event { return w.cut(a.Tip, a.Open, true) })
 	case scheduler.Commit:
 		if w.b.commitDue(d, false).Wave > 0 || !w.quiet(d) {
 			w.judgeTrunk(a)
@@ -443,13 +443,21 @@ func (w *world) waveCheck(a scheduler.WaveCheck) scheduler.Event {
 	return e
 }
 
-// cut takes trunk and branch back.
-func (w *world) cut(to int, open []string) scheduler.Event {
+// cut takes trunk and branch back. What the branch has besides it keeps where commits of ours were dropped out of it.
+func (w *world) cut(to int, open []string, drops bool) scheduler.Event {
 	gone := map[string]bool{}
+	var kept []scheduler.Entry
 	for _, x := range w.trunk[to:] {
+		if drops && slices.Contains(w.branch, x.Task) {
+			kept = append(kept, x)
+			continue
+		}
 		gone[x.Task] = true
 	}
-	w.trunk, w.lost = slices.Clone(w.trunk[:to]), nil
+	w.trunk, w.lost = append(slices.Clone(w.trunk[:to]), kept...), nil
+	if drops && w.taken(w.trunk) < len(w.users) { // up to the branch's commit, which has all of that
+		w.trunk = append(w.trunk, scheduler.Entry{Commit: w.users[len(w.users)-1]})
+	}
 	w.branch = slices.DeleteFunc(slices.Clone(w.branch), func(id string) bool { return gone[id] })
 	w.waves = 0
 	for _, id := range w.branch {
@@ -461,9 +469,10 @@ func (w *world) cut(to int, open []string) scheduler.Event {
 		Open: open}
 }
 
-// in is how much of the trunk the branch has.
+// in is how much of the trunk the branch has, or had: the trunk does not say what somebody took out.
 func (w *world) in() (n int) {
-	for n < len(w.trunk) && (w.trunk[n].Task == "" || slices.Contains(w.branch, w.trunk[n].Task)) {
+	for n < len(w.trunk) && (w.trunk[n].Task == "" || slices.Contains(w.branch, w.trunk[n].Task) ||
+		slices.Contains(w.lost, w.trunk[n].Task)) {
 		n++
 	}
 	return n
@@ -1083,22 +1092,31 @@ func (w *world) morning() {
 	}
 }
 
-// takeOut resets the branch to what it was before a commit of ours. What comes after it is gone with it.
+// takeOut resets the branch to what it was before a commit of ours: what comes after it is gone with it. Or it reverts
+// that one, and what came after it stays.
 func (w *world) takeOut() {
 	if w.aside || len(w.branch) == 0 || len(w.lost) > 0 {
 		return
 	}
 	at := slices.IndexFunc(w.trunk, func(x scheduler.Entry) bool { return x.Task == w.branch[w.IntN(len(w.branch))] })
+	reverts := w.IntN(2) == 0
 	for _, x := range w.trunk[max(at, 0):] {
-		if slices.Contains(w.branch, x.Task) {
+		if slices.Contains(w.branch, x.Task) && !(reverts && len(w.lost) > 0) {
 			w.lost = append(w.lost, x.Task)
 		}
 	}
 	if len(w.lost) == 0 {
 		return
 	}
+	if reverts {
+		w.users = append(w.users, fmt.Sprint("revert", len(w.users)))
+	}
 	w.branch = slices.DeleteFunc(slices.Clone(w.branch), func(id string) bool { return slices.Contains(w.lost, id) })
-	w.record(scheduler.BranchMoved{Lost: slices.Clone(w.lost)})
+	e := scheduler.BranchMoved{Lost: slices.Clone(w.lost)}
+	if reverts {
+		e.Commits = w.users[len(w.users)-1:]
+	}
+	w.record(e)
 }
 
 // rewind is a person's: trunk and branch end at some commit.
@@ -1110,7 +1128,7 @@ func (w *world) rewind() {
 		}
 	}
 	slices.Sort(open)
-	w.record(w.cut(w.IntN(len(w.trunk)+1), open))
+	w.record(w.cut(w.IntN(len(w.trunk)+1), open, false))
 }
 
 func later(a, b time.Time) time.Time {
