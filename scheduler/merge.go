@@ -78,6 +78,7 @@ func (r *Run) merge(t *Task) {
 	r.sawCheck(t, len(k.Entries))
 	r.move(t, Merged, -1)
 	if t.Takes != "" {
+		r.Waves.Red = nil
 		r.dropOurs(func(o *Task) bool { return o.Takes != "" })
 	}
 }

@@ -82,6 +82,7 @@ func (r *Run) takeInEnded(e TakeInEnded) {
 		k.add(Entry{Commit: e.Commit})
 		r.dropLine()
 		k.Taken = max(k.Taken, upto)
+		r.Waves.Red = nil
 		r.dropOurs(func(t *Task) bool { return true }) // his commit may have mended it: tried again
 	case Clashed:
 		k.Refused = upto

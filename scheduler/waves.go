@@ -86,7 +86,7 @@ func first(a, b int) int {
 // waveCheck is what checks of a wave, or of the end, are due.
 func (r *Run) waveCheck(s *survey) (c WaveCheck, ok bool) {
 	w, k := &r.Waves, &r.Trunk
-	if len(w.Checking) > 0 || r.Stops.noChecks(s.now, &r.Limits) {
+	if len(w.Checking) > 0 || s.takeDue || r.Stops.noChecks(s.now, &r.Limits) { // the branch's commits may mend it
 		return c, false
 	}
 	if len(w.Red) > 0 { // on the same commit, before it counts
@@ -140,6 +140,9 @@ func (r *Run) waveCheckEnded(e WaveCheckEnded) {
 			w.mended(name)
 		}
 	}
+	if r.tookInSince(e.Tip) { // which may have mended what fails: it is checked on that
+		return
+	}
 	var again []string
 	for _, name := range e.Failed {
 		switch {
@@ -151,6 +154,14 @@ func (r *Run) waveCheckEnded(e WaveCheckEnded) {
 		}
 	}
 	w.Red, w.Wave, w.Tip = again, e.Wave, e.Tip
+}
+
+// tookInSince reports whether the trunk got commits of the branch's own after a tip.
+func (r *Run) tookInSince(tip int) bool {
+	return slices.ContainsFunc(r.Trunk.Entries[min(tip, len(r.Trunk.Entries)):], func(x Entry) bool {
+		t := r.byID[x.Task]
+		return x.Commit != "" || t != nil && t.Takes != ""
+	})
 }
 
 // checkID names the task of a check that fails; one before it that is in the trunk stays there.

@@ -187,6 +187,9 @@ func (b *books) grow(x scheduler.Entry) {
 	if x.Task != "" {
 		b.mergedIDs[x.Task] = true
 	}
+	if b.isHis(x) { // what failed once may be mended
+		b.redOnce = nil
+	}
 }
 
 // after brings a person's words into force where nobody works.
@@ -910,6 +913,9 @@ func (b *books) waveChecked(e scheduler.WaveCheckEnded) {
 			b.see(name, e.Tip)
 			continue
 		}
+		if slices.ContainsFunc(b.chain[min(e.Tip, len(b.chain)):], b.isHis) {
+			continue
+		}
 		if once == nil || !slices.Contains(once.Checks, name) {
 			again = append(again, name)
 			continue
@@ -927,6 +933,11 @@ func (b *books) waveChecked(e scheduler.WaveCheckEnded) {
 	if b.redOnce = nil; len(again) > 0 {
 		b.redOnce = &scheduler.WaveCheck{Wave: e.Wave, Tip: e.Tip, Checks: again}
 	}
+}
+
+// isHis reports whether an entry of the trunk brings commits of the branch's own.
+func (b *books) isHis(x scheduler.Entry) bool {
+	return x.Commit != "" || b.notes[x.Task] != nil && b.notes[x.Task].takes != ""
 }
 
 func (b *books) exhausted(login string, until time.Time) {

@@ -573,7 +573,7 @@ func (b *books) commitDue(d *day, last bool) (c scheduler.Commit) {
 
 // waveDue are the checks of a wave that have to be started; none: nil.
 func (b *books) waveDue(d *day) *scheduler.WaveCheck {
-	if b.quiet(d.now) || b.wave != nil || len(b.gone) > 0 {
+	if b.quiet(d.now) || b.wave != nil || len(b.gone) > 0 || b.takeDue(d) || b.busy == "take in" {
 		return nil
 	}
 	if b.redOnce != nil {
