@@ -100,6 +100,7 @@ type Run struct {
 	Mode     *mode.Run       // of a plan or a build
 	Repo     *gitops.Repo    // nil where git is not needed
 	Idle     bool            // every task is done already
+	asked    []store.Asked   // what the last run of the tag in any clone left blocked
 	Pushed   string          // and this branch is on its remote now, to which an earlier run could not push it
 	Unpushed string          // what that did not take besides
 	Backends []agent.Backend // that the run may use, the usual one first
@@ -135,10 +136,17 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 			repo, err := OpenRepo(ctx, r.Root, r.Config, r.Tag.File)
 			if r.Repo = repo; err != nil {
 				r.wrong(err)
+			} else if head, err := repo.Head(ctx); err == nil && head.Branch != "" {
+				r.fetchLeft(ctx, head.Branch)
 			}
-			r.pushIdle(ctx)
 		}
-		return r, r.found
+		r.hear(ctx)
+		if len(r.owed()) == 0 || len(r.found) > 0 {
+			if r.Repo != nil {
+				r.pushIdle(ctx)
+			}
+			return r, r.found
+		}
 	}
 	r.openRepo(ctx)
 	if known {
@@ -154,6 +162,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 	if r.Repo != nil || r.Kind != store.KindTag {
 		r.checkGround(ctx)
 		r.hear(ctx)
+		r.checkOwed(ctx)
 		r.found = append(r.found, loop.CheckLab(ctx, r.Root, r.Config, r.Repo)...)
 	}
 	r.found = append(r.found, loop.CheckCare(r.Config)...)
@@ -936,23 +945,70 @@ func (r *Run) fetch(ctx context.Context, branch, list string) error {
 	return r.fetchTrunk(ctx, remote, ref)
 }
 
-// hear reads what other clones have said about the tag's tasks.
+// hear reads what is said about the tag's tasks, here and in other clones.
 func (r *Run) hear(ctx context.Context) {
-	if r.Tag == nil || r.Repo == nil {
+	if r.Tag == nil {
 		return
 	}
-	at, err := r.Repo.RefCommit(store.SaidRef(r.list(r.Repo)))
-	if err == nil {
-		var there, here store.Said
-		if there, err = trunk.ReadSaid(ctx, r.Repo, at); err == nil {
-			if here, err = store.NewHome(r.Root).Said(r.Tag.Key()); err == nil {
-				r.Tag.Answers = here.With(there).Answers
-			}
+	said, err := store.NewHome(r.Root).Said(r.Tag.Key())
+	if err == nil && r.Repo != nil {
+		var at string
+		if at, err = r.Repo.RefCommit(store.SaidRef(r.list(r.Repo))); err == nil {
+			var there store.Said
+			there, err = trunk.ReadSaid(ctx, r.Repo, at)
+			said = said.With(there)
 		}
 	}
+	r.Tag.Answers, r.asked = said.Answers, said.Asked
 	if err != nil {
 		r.wrong(fmt.Errorf("read what is said about the tasks: %w", err))
 	}
+}
+
+// owed are the tasks of checks of the end that an earlier run left blocked.
+func (r *Run) owed() (list []store.Asked) {
+	for _, a := range r.asked {
+		if a.AtEnd && slices.ContainsFunc(r.Config.ChecksOf(true), func(c verify.Check) bool { return c.Name == a.Check }) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// checkOwed: where nothing else is left to run, a check of the end that an earlier run left failing is. It is tried again
+// when a person says so, or has committed since; else that it fails is repeated.
+func (r *Run) checkOwed(ctx context.Context) {
+	list := r.owed()
+	if len(list) == 0 || len(r.found) > 0 && r.stuck() == nil || len(r.Tag.Runnable()) > 0 {
+		return
+	}
+	r.Idle, r.found = false, nil
+	tip, err := r.branchTip(ctx)
+	if err != nil {
+		r.wrong(err)
+		return
+	}
+	if r.Config.Scud.RetryBlocked || slices.ContainsFunc(list, func(a store.Asked) bool {
+		return tip != a.Tip || r.Tag.Answered(a.Task, a.At)
+	}) {
+		return
+	}
+	for _, a := range list {
+		r.found = append(r.found, source.Problem{
+			Message: fmt.Sprintf("all tasks of tag %q are done, and %s (%s) is blocked: %s", r.Name(), a.Task, a.Title, a.Reason),
+			Hint: fmt.Sprintf("descartes why %s%s; commit what mends it, or --retry-blocked tries it again",
+				terminal.Quote(a.Task), config.ListFlags(r.Name(), r.Config.Scud.TasksFile)),
+			Err: &source.NothingRunsError{Tag: r.Name(), Blocked: 1}})
+	}
+}
+
+// branchTip is the commit of the branch that gets the run's commits; "" where there is none yet.
+func (r *Run) branchTip(ctx context.Context) (string, error) {
+	if r.Options.Branch != "" {
+		return trunk.TipOf(ctx, r.Repo, "refs/heads/"+r.Options.Branch)
+	}
+	head, err := r.Repo.Head(ctx)
+	return head.Hash, err
 }
 
 // sayings are what is said about the tag's tasks.

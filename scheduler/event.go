@@ -23,7 +23,8 @@ type Resumed struct {
 	Alive    []string // attempts that a fleet still makes
 	Kept     []Kept   // attempts whose agents ended: their commits are under their refs
 
-	OtherChecks bool // other checks decide than before
+	OtherChecks bool     // other checks decide than before
+	Owed        []string // checks of the end that failed in an earlier run, and whose tasks were left blocked
 }
 
 // Kept is an attempt whose end the journal may have lost; its commit says what it cost.

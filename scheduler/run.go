@@ -256,7 +256,7 @@ func (r *Run) resumed(e Resumed) {
 		r.Baseline = ""
 	}
 	r.Breaker.Resumed()
-	r.Waves.resumed(e.Wave)
+	r.Waves.resumed(e.Wave, e.Owed)
 	left, isCut := r.trunkResumed(e)
 	if r.Baseline == Failed && r.Settings.Baseline == "require" || r.Trunk.isBehind() {
 		r.Baseline = "" // he may have mended it, or broken it

@@ -77,10 +77,11 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		for i, worker := range a.List("workers") { // one lane each, behind our own
 			tr.start.Lanes = append(tr.start.Lanes, Lane{Number: a.Number("j", 1) + i, Worker: worker, Checks: a.Has("checks")})
 		}
-		tr.start.Branch = a.List("branch")
+		tr.start.Branch, tr.start.Owed = a.List("branch"), a.List("owed")
 		tr.apply(tr.start)
 	case "kill", "resume":
 		// and resume: merged= and kept= are what happened, and nobody wrote down; alive= is what a fleet still makes
+		tr.start.Owed = nil
 		tr.start.Kept, tr.start.Alive, tr.start.Lost = nil, a.List("alive"), a.List("lost")
 		tr.start.OtherChecks, tr.start.Settings.Step = a.Has("other-checks"), tr.start.Settings.Step || a.Has("step")
 		for _, id := range a.List("kept") {

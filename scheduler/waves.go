@@ -15,15 +15,17 @@ type WaveCommits struct {
 	Checking  []string // names of the checks of a wave, or of the end, that are at work
 	Red       []string // names of those that failed once, and run once more at the same tip
 	Wave, Tip int      // of these
+	Owed      []string // names of checks of the end that failed in an earlier run, and have not passed since
 }
 
-func (w *WaveCommits) resumed(committed int) {
-	w.Committed, w.Checking, w.Red = committed, nil, nil
+func (w *WaveCommits) resumed(committed int, owed []string) {
+	w.Committed, w.Checking, w.Red, w.Owed = committed, nil, nil, union(w.Owed, owed)
 }
 
-// mended: a check that failed once passed in another way.
+// mended: a check that failed passed, perhaps in another way.
 func (w *WaveCommits) mended(check string) {
-	w.Red = slices.DeleteFunc(slices.Clone(w.Red), func(name string) bool { return name == check })
+	is := func(name string) bool { return name == check }
+	w.Red, w.Owed = slices.DeleteFunc(slices.Clone(w.Red), is), slices.DeleteFunc(slices.Clone(w.Owed), is)
 }
 
 // commit is what the branch gets now, if anything. A wave is committed when nothing more comes of it and of those
@@ -110,7 +112,7 @@ func (r *Run) waveCheck(s *survey) (c WaveCheck, ok bool) {
 	}
 	if c.Wave == 0 && s.open > EndWave && k.In == len(k.Entries) {
 		for _, name := range r.Settings.EndChecks {
-			if k.pass(k.Passed[name]) < k.In {
+			if k.pass(k.Passed[name]) < k.In || slices.Contains(w.Owed, name) {
 				c.Wave, c.Checks = EndWave, append(c.Checks, name)
 			}
 		}
@@ -154,6 +156,12 @@ func (r *Run) waveCheckEnded(e WaveCheckEnded) {
 		}
 	}
 	w.Red, w.Wave, w.Tip = again, e.Wave, e.Tip
+}
+
+// IsOwed reports whether a check of the end has yet to pass on what the branch has.
+func (r *Run) IsOwed(check string) bool {
+	k := &r.Trunk
+	return slices.Contains(r.Waves.Owed, check) || k.pass(k.Passed[check]) < k.In
 }
 
 // tookInSince reports whether the trunk got commits of the branch's own after a tip.

@@ -61,6 +61,10 @@ func (b *Board) Detail(t *tasks.Task) TaskDetail {
 			State: "container", Grade: b.grade(t.ID)}
 		return d
 	}
+	if _, listed := b.Graph.Task(t.ID); !listed {
+		d.Task = b.ownTask(t)
+		return d
+	}
 	d.Task, d.Wave = b.task(t.ID), b.Graph.Wave(t.ID)
 	d.State = string(b.Graph.State(t.ID))
 	return d

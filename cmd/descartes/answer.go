@@ -247,6 +247,9 @@ func (a *app) decide(c config.ScudConfig, file *tasks.File, t *tasks.Task, said 
 		d.From, d.by = tasks.Blocked, who.Loop
 		return d, a.answer(file, said)
 	}
+	if _, listed := file.Task(t.ID); !listed {
+		return a.decideOwn(c, file, said, d)
+	}
 	t, err := ownTask(a.ctx(), a.home, file, c, t.ID)
 	if err == nil {
 		err = answerable(a.root, t, file, c)
@@ -328,6 +331,22 @@ func answerable(root string, t *tasks.Task, file *tasks.File, c config.ScudConfi
 		return badInput("", "task %s: %w", t.ID, err)
 	}
 	return nil
+}
+
+// decideOwn keeps a person's answer about a task that a run added, which no list has.
+func (a *app) decideOwn(c config.ScudConfig, file *tasks.File, said store.Answer, d *decided) (*decided, error) {
+	if said.Accept != nil {
+		return nil, badInput("commit what mends it, or change the check", "task %s is a run's own, and can only be accepted while that runs",
+			said.Task)
+	}
+	if err := a.answer(file, said); err != nil {
+		return nil, err
+	}
+	last, err := a.home.LastOf(a.home.KeyOf(file))
+	if d.Next = startAgain(listFlags(a.root, file.Tag(), c.TasksFile), last); err == nil && last != nil && !last.State.Completed {
+		d.Next = resumeOf(a.root, last.State.ID, last.Path)
+	}
+	return d, err
 }
 
 // startAgain is the command that starts a new loop over a list with the settings of its last one.

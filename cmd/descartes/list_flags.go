@@ -275,11 +275,14 @@ func (a *app) task(id string) (*view.Board, *tasks.Task, error) {
 	return b, t, err
 }
 
-// need is the task of that id, or an error that names it.
+// need is the task of that id, in the list or added by a run, or an error that names it.
 func need(b *view.Board, id string) (*tasks.Task, error) {
 	t, ok := b.Graph.Task(id)
 	if !ok {
 		t, ok = b.File.Task(id)
+	}
+	if !ok {
+		t, ok = b.Own(id)
 	}
 	if !ok {
 		var ids []string

@@ -101,6 +101,10 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	if err != nil {
 		return spec, err
 	}
+	if _, own := b.Own(t.ID); own {
+		return spec, badInput("descartes logs "+terminal.Quote(t.ID)+b.Named(),
+			"task %s is a run's own: it is given what the run knows of %s while it works on it", t.ID, t.Title)
+	}
 	kept, err := a.kept(b.File)
 	if err != nil {
 		return spec, err

@@ -46,7 +46,9 @@ func (a *app) why(args []string) error {
 			list = append(list, &t)
 		}
 	}
-	if len(args) > 0 {
+	if len(args) == 0 {
+		list = append(list, b.OwnBlocked()...)
+	} else {
 		t, err := need(b, args[0])
 		if err != nil {
 			return err

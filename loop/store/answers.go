@@ -57,6 +57,11 @@ type Asked struct {
 	Question string    `json:"question,omitempty"` // "": its agent asked nothing
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"at"`
+
+	// of a task that the run added for a check of waves, or of the end: that check, and the branch's commit then
+	Check string `json:"check,omitempty"`
+	AtEnd bool   `json:"at_end,omitempty"`
+	Tip   string `json:"tip,omitempty"`
 }
 
 // Said is what is said about a tag's tasks: what people answered, oldest first, and what the last run left blocked.

@@ -376,13 +376,29 @@ func (r *Run) share(ctx context.Context) error {
 		of[e.Task] = e
 	}
 	var blocked []store.Asked
-	err := g.home.EditSaid(ctx, g.tools.FS, r.book.State.Key(), func(s *store.Said) bool {
+	tip, err := r.now.head(ctx, g)
+	if err != nil {
+		return err
+	}
+	err = g.home.EditSaid(ctx, g.tools.FS, r.book.State.Key(), func(s *store.Said) bool {
 		for _, id := range r.job.Blocked() {
 			if e := of[id]; e != nil {
 				blocked = append(blocked, store.Asked{Loop: r.ID(), Task: id, Title: e.Title, Reason: e.Reason,
 					Question: e.Spoken().Question, Attempts: e.Attempt, At: e.TS})
 			} else if i := slices.IndexFunc(s.Asked, func(a store.Asked) bool { return a.Task == id }); i >= 0 {
 				blocked = append(blocked, s.Asked[i])
+			}
+		}
+		for _, t := range r.machine.Tasks {
+			if e := of[t.ID]; t.Check != "" && e != nil {
+				blocked = append(blocked, store.Asked{Loop: r.ID(), Task: t.ID, Title: e.Title, Reason: e.Reason,
+					Question: e.Spoken().Question, Attempts: e.Attempt, At: e.TS, Check: t.Check,
+					AtEnd: t.Wave == scheduler.EndWave, Tip: tip})
+			}
+		}
+		for _, a := range s.Asked { // no check of the end came to say otherwise
+			if a.AtEnd && r.machine.IsOwed(a.Check) && !slices.ContainsFunc(blocked, func(b store.Asked) bool { return b.Task == a.Task }) {
+				blocked = append(blocked, a)
 			}
 		}
 		if len(blocked) == 0 && len(s.Asked) == 0 {

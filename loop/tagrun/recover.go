@@ -235,6 +235,17 @@ func (r *Run) resumed(rest remains) error {
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
 		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, Listed: blocked, Unneeded: done,
 		OtherChecks: r.told.others}
+	if h.Seq == 0 { // else its journal knows
+		said, err := r.ground.home.Said(r.book.State.Key())
+		if err != nil {
+			return err
+		}
+		for _, a := range said.Asked {
+			if a.AtEnd && slices.Contains(e.Settings.EndChecks, a.Check) {
+				e.Owed = append(e.Owed, a.Check)
+			}
+		}
+	}
 	for _, open := range rest.alive {
 		e.Alive = append(e.Alive, open.Task)
 	}
@@ -422,6 +433,11 @@ func (r *Run) oursText(b *begun) specbuild.Spec {
 		fmt.Fprintf(&text, "\nThe attempt before failed: %s\n", f.Reason)
 		if f.Result != nil && f.Result.Output != "" {
 			text.WriteString("\n" + f.Result.Output + "\n")
+		}
+	}
+	for _, a := range r.job.Answers {
+		if a.Task == b.Task && a.Text != "" {
+			fmt.Fprintf(&text, "\nA person says about it: %s\n", a.Text)
 		}
 	}
 	fmt.Fprintf(&text, "\nWhen you are done, say %s.\n", r.ground.config.CompletionPromise)

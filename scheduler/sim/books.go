@@ -38,6 +38,7 @@ type books struct {
 	seen      map[string]map[string]bool // by name of a check of waves or the end: tasks that it saw pass
 	wave      *scheduler.WaveCheck       // that is at work
 	redOnce   *scheduler.WaveCheck       // that failed once
+	owed      map[string]bool            // checks of the end that an earlier run left failing
 	committed int
 	upto      int // of a step: its wave
 	paused    bool
@@ -149,7 +150,8 @@ func (b *books) inList(n *note) string {
 
 func newBooks() *books {
 	return &books{notes: map[string]*note{}, until: map[string]time.Time{}, in: map[string]bool{},
-		mergedIDs: map[string]bool{}, seen: map[string]map[string]bool{}, known: map[string]bool{}}
+		mergedIDs: map[string]bool{}, seen: map[string]map[string]bool{}, owed: map[string]bool{},
+		known: map[string]bool{}}
 }
 
 // say is what the list says of a task: "", done, aside (also: gone from it).
@@ -862,6 +864,7 @@ func (b *books) see(check string, tip int) {
 	if b.seen[check] == nil {
 		b.seen[check] = map[string]bool{}
 	}
+	delete(b.owed, check)
 	for _, x := range b.chain[:tip] {
 		b.seen[check][x.Task] = true
 	}
@@ -952,6 +955,9 @@ func (b *books) resume(e scheduler.Resumed) {
 	b.paused, b.stopped, b.now, b.term, b.ended, b.cutCommit = false, false, false, false, false, false
 	b.lost, b.trouble, b.noChecks, b.noCommits, b.moved = nil, scheduler.Trouble{}, false, false, 0
 	b.unpushed = false
+	for _, name := range e.Owed {
+		b.owed[name] = true
+	}
 	for _, n := range b.all {
 		n.before = nil
 	}

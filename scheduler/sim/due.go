@@ -606,7 +606,7 @@ func (b *books) waveDue(d *day) *scheduler.WaveCheck {
 	}
 	if c.Wave == 0 && d.open > scheduler.EndWave && !loose {
 		for _, name := range b.set.EndChecks {
-			if unseen(name, func(*note) bool { return true }) > 0 {
+			if unseen(name, func(*note) bool { return true }) > 0 || b.owed[name] {
 				c.Wave, c.Checks = scheduler.EndWave, append(c.Checks, name)
 			}
 		}

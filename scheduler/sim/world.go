@@ -628,7 +628,11 @@ func (w *world) resume(kept []scheduler.Kept) {
 			alive = append(alive, a.Task)
 		}
 	}
-	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes),
+	var owed []string
+	if len(w.journal) == 0 && len(w.set.EndChecks) > 0 && w.IntN(4) == 0 {
+		owed = w.set.EndChecks[:1]
+	}
+	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes), Owed: owed,
 		Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Lost: slices.Clone(w.lost), Aside: w.aside,
 		Wave: w.waves, Listed: w.listed("blocked"), Unneeded: w.listed("done"), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0 || w.mends() && w.IntN(2) == 0})
 }
