@@ -550,14 +550,17 @@ func (r *Run) checkGround(ctx context.Context) {
 		}
 		return
 	}
-	goesOn := r.resumes()
-	if r.Tag != nil && !goesOn {
+	goesOn, was := r.resumes(), ""
+	if r.Tag != nil && (r.Anew || !goesOn) {
 		old, err := store.NewHome(r.Root).Unfinished(r.Tag.Key())
-		if goesOn = old != nil; err != nil {
+		if goesOn = goesOn || old != nil; err == nil && old != nil {
+			was, err = r.branchOf(old.State.ID)
+		}
+		if err != nil {
 			r.wrong(err)
 		}
 	}
-	if err := r.chooseBranch(ctx, goesOn); err != nil {
+	if err := r.chooseBranch(ctx, goesOn, was); err != nil {
 		r.wrong(err)
 	}
 	if err := r.canPush(ctx); err != nil {
@@ -594,8 +597,27 @@ func (r *Run) uncommitted(ctx context.Context) error {
 	return nil
 }
 
-// chooseBranch decides on which branch a run commits, and refuses one that it cannot begin at or commit to.
-func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
+// branchOf is the branch that an unfinished run commits to, which a start goes on with: one that was asked for now is
+// refused if it is another. "" where the run had not begun.
+func (r *Run) branchOf(run string) (string, error) {
+	h, err := journal.Load(store.NewHome(r.Root).Events(run))
+	if err != nil || h.Branch == "" {
+		return "", err
+	}
+	name, asked := trunk.ShortRef(h.Branch), r.Config.Git.Branch
+	hint := "descartes resume goes on with it there"
+	switch {
+	case asked != "" && asked != name && !strings.Contains(asked, "{"):
+		return "", config.Wrong(hint, "run %s is not finished and commits to %s, not to %s", run, name, asked)
+	case !r.Config.Scud.AutoCommitWaves && !trunk.IsAside(h.Branch, r.list(r.Repo)):
+		return "", config.Wrong(hint, "run %s is not finished and commits to %s: --no-commit is for a run that begins", run, name)
+	}
+	return name, nil
+}
+
+// chooseBranch decides on which branch a run commits, and refuses one that it cannot begin at or commit to. was is that
+// of an unfinished run, which goes on.
+func (r *Run) chooseBranch(ctx context.Context, goesOn bool, was string) error {
 	g := &r.Config.Git
 	names := config.Names{Tag: strings.Join(strings.Fields(cmp.Or(r.Name(), "loop")), "-"), At: time.Now()}
 	branch := names.Expand(g.Branch)
@@ -603,6 +625,9 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		branch = names.Expand(cmp.Or(g.BranchTemplate, config.DefaultBranchTemplate))
 	}
 	g.Branch = names.Expand(g.Branch)
+	if was != "" && branch != "" && branch != was { // its name has a date, or a number
+		branch, g.Branch = was, was
+	}
 	ref := "refs/heads/" + branch
 	head, err := r.Repo.Head(ctx)
 	if err != nil {

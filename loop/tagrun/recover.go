@@ -282,6 +282,7 @@ func (r *Run) resumed(rest remains) error {
 			r.goOn(open)
 		}
 	}
+	r.writeAgain()
 	if err := r.clearLimits(); err != nil {
 		return err
 	}
@@ -309,6 +310,17 @@ func (r *Run) resumed(rest remains) error {
 		return err
 	}
 	return r.takeAnswers()
+}
+
+// writeAgain has the list say once more that tasks are done whose work the branch has: one that says otherwise is an
+// older copy.
+func (r *Run) writeAgain() {
+	for _, t := range r.machine.Tasks {
+		if t.Stage == scheduler.Done && !t.ByHand && r.task(t.ID) != nil && r.job.Graph.Status(t.ID).Open() {
+			r.job.Graph.SetStatus(t.ID, tasks.Done)
+			r.list.pending[t.ID], r.list.unsaved = tasks.Done, true
+		}
+	}
 }
 
 // madeOf is the work that is to be checked or reviewed of a task, found again after a kill.

@@ -105,14 +105,14 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 		s.StartedAt = g.tools.Now()
-		if s.ListOn, err = r.listOn(ctx); err != nil {
-			return "", err
-		}
 		if path, err = g.home.FreePath(g.tools.FS, s.ID, opt.Name, opt.StatePath); err != nil {
 			return "", err
 		}
 	}
 	r.told.resumes = old != nil
+	if s.ListOn, err = r.listOn(ctx); err != nil {
+		return "", err
+	}
 	g.id, r.locks.Who.Loop = s.ID, s.ID
 	s.List = store.ListOf(j.File, g.root).List
 	s.Kind, s.Tag, s.TaskFile, s.Scope = store.KindTag, g.tag, r.book.Relative(j.File.Path()), opt.Scope
@@ -318,11 +318,13 @@ func (r *Run) seatsOf(slot *slot.Slot) *seats {
 // for a detached HEAD, or where nothing is to be committed there.
 func (r *Run) branch(ctx context.Context) (string, error) {
 	c := r.ground.config
+	if was := r.book.History.Branch; trunk.IsAside(was, r.ground.list.Key()) { // where it was to commit to none
+		return "", nil
+	} else if was != "" {
+		return was, nil
+	}
 	if !c.Scud.AutoCommitWaves {
 		return "", nil
-	}
-	if r.book.History.Branch != "" {
-		return r.book.History.Branch, nil
 	}
 	if name := cmp.Or(c.Git.Branch, r.options.Branch); name != "" {
 		return "refs/heads/" + name, nil
@@ -334,13 +336,20 @@ func (r *Run) branch(ctx context.Context) (string, error) {
 	return head.Branch, nil
 }
 
-// listOn is the branch whose list alone is to have the statuses of a new run: where its commits go to another one than
-// is checked out. A list that HEAD does not have is the user's file alone.
+// listOn is the branch whose list alone is to have the statuses of the run: where its commits go to another one than is
+// checked out. A list that HEAD does not have is the user's file alone.
 func (r *Run) listOn(ctx context.Context) (string, error) {
 	g := &r.ground
 	branch, err := r.branch(ctx)
 	if err != nil {
 		return "", err
+	}
+	if r.told.resumes {
+		h, err := journal.Load(g.home.Events(r.book.State.ID))
+		if err != nil {
+			return "", err
+		}
+		branch = cmp.Or(h.Branch, branch)
 	}
 	head, err := g.repo.Head(ctx)
 	if err != nil {

@@ -203,6 +203,9 @@ func asides(branch, list string) []string {
 	return []string{AsideOf(tag), AsideOf(tag + "-" + cmp.Or(ShortRef(branch), "HEAD"))}
 }
 
+// IsAside reports whether a ref is the branch aside of runs over a list that commit to none.
+func IsAside(ref, list string) bool { return slices.Contains(asides("", list), ref) }
+
 // To is the branch of a run over a list that is to commit to a branch, "" being a detached HEAD. on is the last of its
 // commits that the run's trunk has, "" for a new run: where a branch aside has it, that is where the run goes on.
 func To(ctx context.Context, repo *gitops.Repo, branch, list, on string) (b Branch, err error) {
