@@ -291,15 +291,35 @@ func (b *begun) ground(ctx context.Context, g *ground) (clean bool, err error) {
 	if commit == "" {
 		return false, b.taking(ctx, g)
 	}
-	tree, met, err := g.repo.Merge(ctx, b.from, commit)
+	tree, met, stands, err := b.onto(ctx, g, commit)
 	if err != nil {
 		return false, &slot.GitError{What: "bring together what is verified and the work on task " + b.Task, Err: err}
 	}
-	if b.clashed && len(met) == 0 {
+	if b.clashed && len(met) == 0 && stands {
 		return true, nil
 	}
 	b.before = tree
 	return false, b.keepStart(ctx, g, commit)
+}
+
+// onto merges what an earlier attempt left onto the trunk. stands says that what it began at is still in there: where a
+// person took that out, what the attempt changed is all that is its own.
+func (b *begun) onto(ctx context.Context, g *ground, commit string) (tree gitops.Tree, met []gitops.Conflict, stands bool,
+	err error) {
+	made, err := g.repo.ReadCommit(commit)
+	if err != nil {
+		return "", nil, false, err
+	}
+	on := made.Parent()
+	if stands = on == "" || g.repo.LeadsTo(ctx, b.from, on); stands {
+		tree, met, err = g.repo.Merge(ctx, b.from, commit)
+		return tree, met, true, err
+	}
+	was, err := g.repo.CommitTree(on)
+	if err == nil {
+		tree, met, err = g.repo.MergeTrees(ctx, was, b.base, made.Tree)
+	}
+	return tree, met, false, err
 }
 
 // taking merges the branch's commits that the task is to take in, with markers.
