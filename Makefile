@@ -15,7 +15,7 @@ test check: export CGO_ENABLED := 0
 # What make snapshot runs where goreleaser is not installed.
 GORELEASER := v2.16.0
 
-.PHONY: build demo test check bench descartes-fleet test-crash test-sim test-nights test-agents test-browser test-fleet docs man notices recording screenshots vendor-htmx fuzz snapshot install clean help
+.PHONY: build demo test check bench descartes-fleet test-crash test-sim test-nights test-cheats test-agents test-browser test-fleet docs man notices recording screenshots vendor-htmx fuzz snapshot install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -55,6 +55,9 @@ test-sim: ## random nights of the machines that decide, without a process (NIGHT
 
 test-nights: build ## random runs with kills and a user at work, judged by git and the files alone (Linux; RUNS=n, three minutes for 10; SEED=s repeats one)
 	go run ./testdata/nights -binary ./descartes -runs $(or $(RUNS),$(if $(SEED),1,10)) -seed $(or $(SEED),0)
+
+test-cheats: build ## gate over commits that cheat and honest ones (testdata/cheats/*.txtar; CHEATS=word; RECORDER_NPM=dir with npm-vitest, npm-mocha, npm-jest; five minutes)
+	go run ./testdata/cheats -binary ./descartes -only "$(CHEATS)"
 
 test-agents: ## run claude, codex, opencode, gemini, qwen, copilot, also by ACP, against a scripted model (AGENTS_CACHE=dir keeps them; AGENTS_TESTS=pattern; 20 minutes)
 	@sh testdata/test-agents.sh

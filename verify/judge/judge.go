@@ -246,7 +246,21 @@ func (j *judging) oldJudges(w *weighing, old oldTree, c verify.Check) error {
 		r, err = j.again(old.canary, c, nil)
 	}
 	w.canary = &r
+	if n := len(canariesOf(failedOf(r.Tests))); err != nil || n == 0 || n >= len(old.beside) {
+		return err
+	}
+	tree, beside, err := j.canary(j.Base) // some may be of no check
+	if err != nil || tree == "" {
+		return err
+	}
+	before, err := j.again(tree, c, beside)
+	w.muted = without(canariesOf(failedOf(before.Tests)), canariesOf(failedOf(r.Tests)))
 	return err
+}
+
+// canariesOf are those of some names that are of tests that must fail.
+func canariesOf(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return !isCanary(n) })
 }
 
 // again runs a check on a tree that the judge made; only is as verify.How has it.

@@ -16,11 +16,15 @@ var (
 	silences = lazyregexp.New(
 		`//\s?nolint|#\s?noqa|eslint-disable|@ts-(?:ignore|nocheck|expect-error)|\bas any\b|#\s?type:\s?ignore|#!?\[allow\(|@SuppressWarnings|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|rubocop:disable|#nosec|biome-ignore|pyright:\s?ignore`)
 	knows = lazyregexp.New(
-		`PYTEST_CURRENT_TEST|in sys\.modules|JEST_WORKER_ID|\bVITEST\b|NODE_ENV|import\.meta\.env|cfg!?\(\s*(?:test|debug_assertions)|cfg\(not\((?:test|debug_assertions)\)|testing\.Testing\(\)|os\.Args\[0\]|DESCARTES_|sys\._getframe|inspect\.(?:stack|currentframe)|runtime\.Caller|flag\.Lookup`)
+		`PYTEST_|in sys\.modules|JEST_WORKER_ID|os\.Executable|current_exe|npm_lifecycle|/proc/self|thread::current\(\)\.name|debug\.Stack|traceback\.|Error\(\)\.stack|BATS_|\bMOCHA|require\.main|(?:argv|environ|\benv\b|getenv|stack|__main__).*(?i:\btest|pytest|unittest|\bspec\b|mocha|jest|\bCI\b)|\bVITEST\b|NODE_ENV|import\.meta\.env|cfg!?\(\s*(?:test|debug_assertions)|cfg\(not\((?:test|debug_assertions)\)|testing\.Testing\(\)|os\.Args\[0\]|DESCARTES_|sys\._getframe|inspect\.(?:stack|currentframe)|runtime\.Caller|flag\.Lookup`)
 	ends = lazyregexp.New(
-		`os\._exit|atexit|syscall\.Exit|process\.reallyExit|trap\b.*\bexit\b|sys\.exit\(0\)|process\.exit\(0\)|perf_counter\s*=|time\.time\s*=|def __eq__|__eq__\s*=|impl\s+PartialEq|unittest\.TestCase|require\(['"](?:node:)?assert['"]\)|\bassert\.\w+\s*=[^=]|testMethodPrefix|import unittest\b|import pytest\b|\beq\(\)|open\(['"]tests?/|ReadFile\("(?:\.\./)*(?:testdata|test)|golden`)
+		`os\._exit|atexit|syscall\.Exit|os\.Exit\(0\)|process\.(?:reallyExit|exitCode|exit\(\))|process::exit\(0\)|\b_?[eE]xit\(0\)|go:linkname|gc\.get_|sys\.set(?:trace|profile)|builtins\.|globalThis\.|asymmetricMatch|require\.cache|\bModule\._|Object\.is\s*=|macro_rules!\s*(?:assert|panic)|define\s+assert|ReadDir\("\.|listdir\(["'.]*\)|dirname\((?:os\.path\.)?dirname\(|parent\.parent|readdirSync\(["'.]|_test\.go|\.(?:test|spec)\.|["'/]test_|trap\b.*\bexit\b|sys\.exit\(0\)|process\.exit\(0\)|perf_counter\s*=|time\.time\s*=|def __eq__|__eq__\s*=|impl\s+PartialEq|unittest\.TestCase|require\(['"](?:node:)?assert['"]\)|\bassert\.\w+\s*=[^=]|testMethodPrefix|(?:import|from) (?:unittest|pytest|mock)\b|\beq\(\)|open\(['"]tests?/|ReadFile\("(?:\.\./)*(?:testdata|test)|golden`)
 	asserts = lazyregexp.New(
-		`\bassert|\bexpect\(|\bshould\b|\brequire\.\w+\(|\bt\.(?:Error|Fatal|Fail)|\bpanic!\(|\bself\.fail|\bEXPECT_|\bASSERT_|^\s*(?:\[ |test )`)
+		`\bassert|\bexpect\(|\bshould\b|\brequire\.\w+\(|\bt\.(?:Error|Fatal|Fail)|\bpanic!\(|\bself\.fail|\bEXPECT_|\bASSERT_|\babort\(\)|\bexit\(1\)|^\s*(?:\[ |test )`)
+	// what code has that serves tests, wherever it stands, and how it is called where it has no framework
+	helps = lazyregexp.New(
+		`(?m)^\s*(?:import\s+)?(?:\w+ )?"testing"$|^\s*(?:import|from) (?:unittest|pytest)\b|(?:from|require\()\s*['"](?:vitest|@jest/globals|chai|node:test)['"]`)
+	helper     = lazyregexp.New(`(?i)(?:^|/)\w*(?:assert|expect|check|harness|testing|helper|tap)\w*(?:/|\.\w+$)`)
 	comment    = lazyregexp.New(`^(?:#(?:[^!\[]|$)|//|/\*|\*|--|<!--|;)`)
 	definition = lazyregexp.New(
 		`^(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|func|fn|function|class|type|struct|enum|interface)\s+(?:\([^)]*\)\s*)?(\w+)|\bexports\.(\w+)\s*=`)
@@ -62,6 +66,11 @@ func (j *judging) names(old oldTree) {
 			}
 		case Code:
 			j.code(c, gained)
+			if c.before != nil && helps.Match(c.before) || helper.MatchString(c.path) && asserting(c.before) > 0 {
+				j.differs("settings", c, "what tests are made with was "+doneTo(c), lost, gained)
+			} else if was := minus(onlyAsserting(lost), onlyAsserting(gained)); len(was) > 0 {
+				j.differs("assertions", c, "an assertion of the code was changed", was, onlyAsserting(gained))
+			}
 		}
 	}
 	j.values()
@@ -247,9 +256,10 @@ func (j *judging) expected() (map[string]bool, error) {
 	return out, nil
 }
 
-// cut reports whether code is gone: a file whose name says its language, or what has a name. What has moved, or has other parameters, is there.
+// cut reports whether code is gone: a file whose name says its language, or what has a name, or lines where the task
+// asks that something goes. What has moved, or has other parameters, is there.
 func (j *judging) cut() bool {
-	was, is, gone := map[string]bool{}, map[string]bool{}, false
+	was, is, gone, less := map[string]bool{}, map[string]bool{}, false, false
 	for _, c := range j.changes {
 		if c.kind != Code {
 			continue
@@ -257,12 +267,16 @@ func (j *judging) cut() bool {
 		defined(c.before, was)
 		defined(c.after, is)
 		gone = gone || c.op == 'D' && path.Ext(c.path) != ""
+		less = less || len(minus(lines(c.before), lines(c.after))) > 0
 	}
 	for name := range was {
 		gone = gone || !is[name]
 	}
-	return gone
+	return gone || removes.MatchString(j.Title) && less
 }
+
+// removes finds that a task, or the subject of a commit, asks that something goes.
+var removes = lazyregexp.New(`(?i)^\W*(?:remov|delet|drop|retir|deprecat)(?:e|es|ed|ing|s)?\b`)
 
 // defined adds the names of what a file of code defines.
 func defined(text []byte, to map[string]bool) {

@@ -235,7 +235,7 @@ var canaries = []struct {
 }{
 	{lazyregexp.New(`_test\.go$`), lazyregexp.New(`(?m)^package (\w+)`), "canary_xq_test.go",
 		"package %s\n\nimport \"testing\"\n\nfunc TestCanaryXq(t *testing.T) { t.Fail() }\n"},
-	{lazyregexp.New(`(?:^|/)tests?[^/]*\.py$`), lazyregexp.New(`\bTestCase\b()`), "",
+	{lazyregexp.New(`(?:^|/)tests?[^/]*\.py$`), lazyregexp.New(`(?m)\bTestCase\b()|^class \w+\([\w.]+\):()`), "",
 		"\n\nimport unittest as unittest_xq\n\n\nclass TestCanaryXq(unittest_xq.TestCase):\n    def test_canary_xq(self):\n        self.assertEqual(1, 2)\n"},
 	{lazyregexp.New(`(?:^|/)test_[^/]*\.py$`), lazyregexp.New(`(?m)^(?:async )?def test_()`), "",
 		"\n\ndef test_canary_xq():\n    assert 1 == 2\n"},

@@ -13,6 +13,7 @@ type weighing struct {
 	before, after *verify.Result
 	old           *verify.Result // nil: it was not run, as nothing was put back
 	canary        *verify.Result // with a test that must fail; nil: there was none
+	muted         []string       // tests that must fail and do not run, but do on the code as it was
 	only          bool           // all that judges and was changed are new files of tests
 	cut           bool           // code is gone
 	asks          bool           // the task asks for a change of tests
@@ -120,6 +121,8 @@ func (w *weighing) fewer(add func(string, bool, string, ...any), fail []string) 
 	case len(lost) == 0 && n <= 0:
 	case n > 0 && old != nil && len(without(lost, old.Passed)) == 0 && len(lost) > 0:
 		add("lost", false, "%s lost, though the old tests pass: %s", are(n), few(lost))
+	case n > 0 && unloaded(old) && len(without(lost, passedOf(before))) == 0: // they are made for what the code was
+		add("lost", false, "%s lost that passed, and the old tests do not fit the new code: %s", are(n), few(lost))
 	case n > 0 && w.cut:
 		add("lost", false, "%s lost, with code that is gone: %s", are(n), few(lost))
 	case n > 0:
@@ -151,10 +154,15 @@ func (w *weighing) canaries(add func(string, bool, string, ...any)) {
 			return
 		}
 	}
-	if w.canary.Passed {
+	if len(w.muted) > 0 {
+		add("must-fail", true, "a test that must fail does not run, and does on the code as it was: %s", few(w.muted))
+	} else if w.canary.Passed {
 		add("must-fail", true, "a test that must fail does not make the check fail")
 	}
 }
+
+// unloaded reports whether some tests could not be built or loaded.
+func unloaded(s *results.Set) bool { return s != nil && len(named(s.Failed)) < len(s.Failed) }
 
 // are counts tests, with the verb.
 func are(n int) string {
