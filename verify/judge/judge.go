@@ -138,6 +138,9 @@ func Judge(ctx context.Context, c Case) (v Verdict, err error) {
 	if err := j.builds(); err != nil {
 		return v, err
 	}
+	if err := j.proofs(); err != nil {
+		return v, err
+	}
 	j.names(old)
 	slices.SortStableFunc(j.found, func(a, b Finding) int {
 		switch {
@@ -348,6 +351,54 @@ func (j *judging) builds() error {
 		if text != "" {
 			j.add(Finding{Rule: "settings", Path: strings.Join(back, ", "), Text: text})
 		}
+	}
+	return nil
+}
+
+// longest is how long the checks may take, in seconds, for added tests to run once more.
+const longest = 60
+
+// proofs names tests that were added to a green project and pass without the rest of the commit, too: they say nothing
+// of it.
+func (j *judging) proofs() error {
+	f := j.facts()
+	if f.Turned > 0 || f.Added == 0 || f.Took > longest {
+		return nil
+	}
+	var back, only []string
+	code := false
+	for _, c := range j.changes {
+		if code = code || c.kind == Code; c.kind.judges() {
+			back = append(back, c.path)
+		}
+		if c.kind == Test && apart.MatchString(c.path) && c.op != 'D' {
+			only = append(only, c.path)
+		}
+	}
+	if !code || len(only) == 0 {
+		return nil
+	}
+	tree, err := j.Repo.TreeWith(j.ctx, j.Base, j.New, back)
+	if err != nil {
+		return err
+	}
+	for i, c := range j.Checks {
+		before, after := tests(j.Before[i]), tests(&j.After[i])
+		if before == nil || after == nil {
+			continue
+		}
+		added := without(ranOf(after), append(ranOf(before), before.Skipped...))
+		if len(added) == 0 {
+			continue
+		}
+		r, err := j.again(tree, c, only)
+		if err != nil {
+			return err
+		}
+		if len(without(added, passedOf(r.Tests))) > 0 {
+			return nil
+		}
+		j.add(Finding{Rule: "no-proof", Text: count(len(added), "test") + " added, green without the work, too: " + few(added)})
 	}
 	return nil
 }

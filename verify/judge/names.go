@@ -26,6 +26,7 @@ var (
 		`(?m)^\s*(?:import\s+)?(?:\w+ )?"testing"$|^\s*(?:import|from) (?:unittest|pytest)\b|(?:from|require\()\s*['"](?:vitest|@jest/globals|chai|node:test)['"]`)
 	helper     = lazyregexp.New(`(?i)(?:^|/)\w*(?:assert|expect|check|harness|testing|helper|tap)\w*(?:/|\.\w+$)`)
 	comment    = lazyregexp.New(`^(?:#(?:[^!\[]|$)|//|/\*|\*|--|<!--|;)`)
+	directive  = lazyregexp.New(`^#(?:define|undef|include|if|ifdef|ifndef|elif|else|endif|pragma|error)\b`)
 	definition = lazyregexp.New(
 		`^(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|func|fn|function|class|type|struct|enum|interface)\s+(?:\([^)]*\)\s*)?(\w+)|\bexports\.(\w+)\s*=`)
 	imported = lazyregexp.New(`^(?:import|from|use|require|#include)\b|^(?:[\w.]+\s+)?"[\w./@-]+"$`) // also a line of Go's import ( ... )
@@ -149,11 +150,14 @@ func (j *judging) changed(c change, lost, gained []line) {
 	}
 }
 
+// isComment reports whether a line is one; C has other lines that begin so.
+func isComment(line string) bool { return comment.MatchString(line) && !directive.MatchString(line) }
+
 func asserting(text []byte) int { return len(onlyAsserting(lines(text))) }
 
 func onlyAsserting(list []line) []line {
 	return slices.DeleteFunc(slices.Clone(list), func(l line) bool {
-		return comment.MatchString(l.text) || !asserts.MatchString(l.text)
+		return isComment(l.text) || !asserts.MatchString(l.text)
 	})
 }
 
@@ -203,7 +207,7 @@ func (j *judging) values() {
 	for _, c := range code {
 		literals(string(c.before), old)
 		for _, l := range minus(lines(c.after), lines(c.before)) {
-			if !comment.MatchString(l.text) && !imported.MatchString(l.text) {
+			if !isComment(l.text) && !imported.MatchString(l.text) {
 				literals(l.text, fresh)
 			}
 		}
@@ -318,7 +322,7 @@ func (j *judging) nothing() {
 func bare(text []byte) []byte {
 	var b bytes.Buffer
 	for _, l := range lines(text) {
-		if !comment.MatchString(l.text) {
+		if !isComment(l.text) {
 			b.WriteString(blank.ReplaceAllString(l.text, "") + "\n")
 		}
 	}

@@ -56,6 +56,7 @@ func Rules() []Rule {
 		{"ci", "ci", Warn, "the configuration of CI was changed"},
 		{"secret", "secrets", Warn, "a key or token would be committed"},
 		{"stub", "work", Warn, "code was added that says it is not implemented"},
+		{"no-proof", "work", Warn, "tests were added, none turned green, and all of them pass without the work, too"},
 		{"nothing", "work", Warn, "only documentation, comments, white space or tests were changed"},
 	}
 }

@@ -84,6 +84,10 @@ func TestRules(t *testing.T) {
 	}{
 		"work":       {change: fixed, before: "red -TestAdd", after: "green TestAdd"},
 		"a new test": {change: map[string]string{"add.go": fixed["add.go"], "more_test.go": "package add\n"}, before: "red -TestAdd", after: "green TestAdd TestMore"},
+		"a new test that says nothing": {change: map[string]string{"add.go": fixed["add.go"], "more_test.go": "package add\n"},
+			before: "green TestAdd", after: "green TestAdd TestMore", then: "green TestAdd TestMore", want: []string{"no-proof"}},
+		"a new test of new work": {change: map[string]string{"add.go": fixed["add.go"], "more_test.go": "package add\n"},
+			before: "green TestAdd", after: "green TestAdd TestMore", then: "red TestAdd -TestMore"},
 		"what the test expects": {change: map[string]string{"add_test.go": "package add\n\nfunc TestAdd(t *testing.T) {\n\tassert(Add(1234, 1), 1233)\n\tassert(Add(7, 5671), 5678)\n}\n"},
 			before: "red -TestAdd", after: "green TestAdd", then: "red -TestAdd", want: []string{"changed", "nothing", "stays-red!"}},
 		"an old test that the new code fails": {change: map[string]string{"add.go": fixed["add.go"], "add_test.go": "package add\n\nfunc TestAdd(t *testing.T) {\n\tassert(Add(2, 1), 3)\n\tassert(1, 1)\n}\n"},
@@ -259,13 +263,33 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// docs/guard.md has the table of rules.
+// docs/guard.md has the rules.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Rules of the guard\n\nWhat is said of an attempt besides that its checks pass. `fail` refuses it, `warn` names it. `guard` in `descartes.yaml` and `allow` of a task name rules, groups or `all`, which is every group but `work`.\n\n| rule | group | by default | finds |\n|---|---|---|---|\n")
+	b.WriteString("# What is refused, and what is named\n\nBesides that its checks pass, this counts of a commit. Refused:\n\n")
 	for _, r := range Rules() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Group, r.Level, r.Finds)
+		if r.Level == Fail {
+			fmt.Fprintf(&b, "- `%s`: %s\n", r.Name, r.Finds)
+		}
 	}
+	b.WriteString("\nNamed, with the old line and the new one:\n\n")
+	for _, group := range Groups() {
+		var list []string
+		for _, r := range Rules() {
+			if r.Group == group && r.Level == Warn {
+				list = append(list, fmt.Sprintf("`%s` (%s)", r.Name, r.Finds))
+			}
+		}
+		if len(list) > 0 {
+			fmt.Fprintf(&b, "- **%s**: %s\n", group, strings.Join(list, "; "))
+		}
+	}
+	b.WriteString("\n| key | what it is now |\n|---|---|\n" +
+		"| `guard` | `off`, `warn`, `ask` or `fail` for a rule, a group (" + strings.Join(Groups(), ", ") + ") or `all`, which is every group but `work` |\n" +
+		"| `protect` | paths that no attempt may change; tests need not stand there: they are put back as they were |\n" +
+		"| `prove` | `red-without`: tests that an attempt adds have to fail without its work; a part of `care: careful`. Where it is not set, `no-proof` names them |\n" +
+		"| `require` | `verified`: a test has to turn green or be added; a part of `care: careful`. What had nothing to do is `unchanged`, and no matter of it |\n" +
+		"| `allow` of a task | rules and groups that it may set off: then they are named. So does a title that asks to delete, remove, rename, move or skip tests |\n")
 	docs.Page(t, filepath.Join("docs", "guard.md"), b.String())
 }
