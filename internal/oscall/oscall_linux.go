@@ -77,6 +77,17 @@ func SeeThrough(dir string) error {
 	return nil
 }
 
+// MakeWhiteout makes an entry of an overlay's layer that says that nothing is there.
+func MakeWhiteout(path string) error { return unix.Mknod(path, unix.S_IFCHR, 0) }
+
+// Touched is when a file or what is known of it was changed last, which nobody can set.
+func Touched(info os.FileInfo) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(st.Ctim.Unix())
+	}
+	return time.Now()
+}
+
 // Whiteout reports whether an entry of an overlay's layer says that nothing is there.
 func Whiteout(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

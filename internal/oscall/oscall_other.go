@@ -24,5 +24,11 @@ func Opaque(string) bool { return false }
 // SeeThrough does nothing: there are no overlays.
 func SeeThrough(string) error { return nil }
 
+// MakeWhiteout fails: there are no overlays.
+func MakeWhiteout(string) error { return errors.ErrUnsupported }
+
+// Touched is now: it is not known.
+func Touched(os.FileInfo) time.Time { return time.Now() }
+
 // Whiteout is false: there are no overlays.
 func Whiteout(os.FileInfo) bool { return false }

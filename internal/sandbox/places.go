@@ -388,9 +388,6 @@ func (b *Box) shown() {
 	}
 }
 
-// builds is where held-out checks keep what they build.
-func (h Held) builds() string { return filepath.Join(h.Own, ".builds") }
-
 // held hides the held-out checks with all that could tell of them: what they printed and built, and the copies of the
 // project that they ran in.
 func (b *Box) held() {
@@ -399,7 +396,7 @@ func (b *Box) held() {
 		return
 	}
 	if b.c.Cache != "" {
-		_ = os.MkdirAll(h.builds(), 0o700) // a mount needs a place
+		h.begin()
 	}
 	if b.c.Role == HeldOut {
 		b.add(h.Dir, regained)

@@ -474,6 +474,7 @@ func (b *Box) Limits(tmp string) process.Limits {
 	if b.c.Slot.Tree != "" && !v.Bare {
 		v.Tree, v.Place, v.Layers = b.c.Slot.Tree, b.c.Top, b.c.Slot.Layers
 	}
+	v.Layers = append(v.Layers[:len(v.Layers):len(v.Layers)], b.warm()...)
 	if b.forwarded() {
 		self, socket := insideSelf+filepath.Base(b.c.Self), insideSocket
 		if v.Bare {
