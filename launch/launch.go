@@ -731,11 +731,7 @@ func (r *Run) onOther(ctx context.Context, branch string) error {
 // looseOnOther refuses a start on a branch that lacks what a run here verified for another one and did not commit.
 func (r *Run) looseOnOther(ctx context.Context, branch string) error {
 	ref, done, err := trunk.LeftOn(ctx, r.Repo, branch, r.list(r.Repo),
-		func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done },
-		func(run string) bool {
-			_, err := os.Stat(store.NewHome(r.Root).Run(run))
-			return err == nil
-		})
+		func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done }, r.isHere)
 	if err != nil || ref == "" {
 		return err
 	}
@@ -1073,22 +1069,31 @@ func (r *Run) fetchLeft(ctx context.Context, branch string) {
 func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
 	own := store.TagTrunkRef(r.list(r.Repo), branch)
 	for _, ref := range []string{own, store.OldTrunkRef(r.list(r.Repo))} {
-		if ours, err := r.Repo.RefCommit(ref); err != nil || ours != "" { // of a run in this clone, whose list shows it
+		ours, err := r.Repo.RefCommit(ref)
+		if err != nil || ours != "" && trunk.MadeBy(ctx, r.Repo, ours, r.isHere) { // of a run whose list shows it
 			return err
 		}
 		theirs, err := r.Repo.FetchRef(ctx, remote, ref)
 		if err != nil {
 			return cannotFetch(remote, ref, err)
 		}
-		if theirs == "" {
-			continue
+		if theirs != "" && theirs != ours && (ours == "" || r.Repo.LeadsTo(ctx, theirs, ours)) {
+			if err := r.Repo.MoveRef(ctx, ref, ours, theirs, "descartes: fetched"); err != nil {
+				return err
+			}
+			ours = theirs
 		}
-		if err := r.Repo.MoveRef(ctx, ref, "", theirs, "descartes: fetched"); err != nil {
-			return err
+		if ours != "" { // or it was fetched before
+			return r.takeOver(ctx, ref, branch)
 		}
-		return r.takeOver(ctx, ref, branch)
 	}
 	return nil
+}
+
+// isHere reports whether a run is of this working tree.
+func (r *Run) isHere(run string) bool {
+	_, err := os.Stat(store.NewHome(r.Root).Run(run))
+	return err == nil
 }
 
 // takeOver has a run go on from a trunk that was fetched.

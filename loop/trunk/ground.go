@@ -183,7 +183,7 @@ func (c *Chain) Leave(ctx context.Context, repo *gitops.Repo, list, branch strin
 
 // follows reports whether the chain goes on from a trunk or has all of it, or one of this working tree's runs made that.
 func (c *Chain) follows(ctx context.Context, repo *gitops.Repo, tip string, mine func(run string) bool) bool {
-	if repo.LeadsTo(ctx, c.Tip, tip) || madeBy(ctx, repo, tip, mine) {
+	if repo.LeadsTo(ctx, c.Tip, tip) || MadeBy(ctx, repo, tip, mine) {
 		return true
 	}
 	last := Chain{Repo: repo}
@@ -191,8 +191,8 @@ func (c *Chain) follows(ctx context.Context, repo *gitops.Repo, tip string, mine
 	return err == nil && len(last.Units) == 0 && last.On != "" && repo.LeadsTo(ctx, c.Tip, last.On)
 }
 
-// madeBy reports whether one of some runs made a trunk.
-func madeBy(ctx context.Context, repo *gitops.Repo, tip string, mine func(run string) bool) bool {
+// MadeBy reports whether one of some runs made a trunk.
+func MadeBy(ctx context.Context, repo *gitops.Repo, tip string, mine func(run string) bool) bool {
 	refs, err := repo.RefsWith(ctx, tip, store.TrunkRef("*"))
 	return err == nil && slices.ContainsFunc(refs, func(ref string) bool { return mine(strings.Split(ref, "/")[2]) })
 }
@@ -344,7 +344,7 @@ func LeftOn(ctx context.Context, repo *gitops.Repo, branch, list string, done fu
 	for _, ref := range all {
 		c := &Chain{Repo: repo}
 		if !store.IsTagTrunk(ref.Name) || ref.Name == store.TagTrunkRef(list, branch) ||
-			ref.Name == store.OldTrunkRef(list) || !madeBy(ctx, repo, ref.Hash, mine) {
+			ref.Name == store.OldTrunkRef(list) || !MadeBy(ctx, repo, ref.Hash, mine) {
 			continue
 		}
 		if _, err := c.ReadAt(ctx, ref.Name); err != nil {
