@@ -702,12 +702,17 @@ func (r *Run) other(ctx context.Context, repo *gitops.Repo, branch string) (ref 
 			commits = append(commits, h.WaveCommits...)
 		}
 	}
-	ref, done, err = trunk.Other(ctx, repo, branch, r.list(repo), commits)
+	others, err := trunk.CommitsOfOthers(ctx, repo, branch, r.list(repo), r.isHere)
+	if err != nil {
+		return "", nil, err
+	}
+	ref, done, err = trunk.Other(ctx, repo, branch, r.list(repo), append(others, commits...))
 	done = slices.DeleteFunc(done, func(id string) bool {
 		_, listed := r.Tag.Graph.Task(id)
 		return !listed
 	})
 	slices.SortFunc(done, tasks.CompareIDs)
+	done = slices.Compact(done)
 	if len(done) == 0 || trunk.ShortRef(ref) == r.Config.Git.Branch {
 		ref = ""
 	}
@@ -1057,7 +1062,7 @@ func (r *Run) fetchLeft(ctx context.Context, branch string) {
 	remote, err := r.Repo.Remote(branch)
 	if err == nil {
 		if err = r.fetchSaid(ctx, remote); err == nil {
-			err = r.fetchTrunk(ctx, remote, branch)
+			err = cmp.Or(r.fetchAside(ctx, remote), r.fetchTrunk(ctx, remote, branch))
 		}
 	}
 	if err != nil {
@@ -1088,6 +1093,27 @@ func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
 		}
 	}
 	return nil
+}
+
+// fetchAside takes over the branch aside of runs elsewhere that had none to commit to: the work there is done, and not here.
+func (r *Run) fetchAside(ctx context.Context, remote string) error {
+	list := r.list(r.Repo)
+	ref := store.TagTrunkRef(list, "")
+	if ours, err := r.Repo.RefCommit(ref); err != nil || ours != "" {
+		return err
+	}
+	theirs, err := r.Repo.FetchRef(ctx, remote, ref)
+	if err != nil {
+		return cannotFetch(remote, ref, err)
+	}
+	if theirs == "" {
+		return nil
+	}
+	if err := r.Repo.MoveRef(ctx, ref, "", theirs, "descartes: fetched"); err != nil {
+		return err
+	}
+	_, _, err = trunk.MakeAside(ctx, r.Repo, "", list, ref)
+	return err
 }
 
 // isHere reports whether a run is of this working tree.

@@ -221,8 +221,54 @@ func To(ctx context.Context, repo *gitops.Repo, branch, list, on string) (b Bran
 	return b, err
 }
 
+// CommitsOfOthers are the commits with work of a list's runs that a branch lacks, oldest first, of runs that mine does not
+// report: those of other working trees, and of other clones where their refs were fetched.
+func CommitsOfOthers(ctx context.Context, repo *gitops.Repo, branch, list string, mine func(run string) bool) (
+	commits []journal.WaveCommit, err error) {
+	head, err := TipOf(ctx, repo, branch)
+	if err != nil || head == "" {
+		return nil, err
+	}
+	refs, err := repo.Refs(ctx, "refs/descartes/")
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{"": true}
+	for _, ref := range refs {
+		run, last, _ := strings.Cut(strings.TrimPrefix(ref.Name, "refs/descartes/"), "/")
+		tip := ref.Hash
+		if strings.HasPrefix(ref.Name, store.TagTrunks(list)) && store.IsTagTrunk(ref.Name) {
+			c := Chain{Repo: repo}
+			if _, err := c.ReadAt(ctx, ref.Name); err != nil {
+				return nil, err
+			}
+			tip = c.On
+		} else if last != "commit" || mine(run) {
+			continue
+		}
+		if seen[tip] || repo.LeadsTo(ctx, head, tip) {
+			continue
+		}
+		seen[tip] = true
+		news, err := repo.News(ctx, head, tip, "Descartes-Task", "")
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range news {
+			w := journal.WaveCommit{Commit: c.Hash}
+			for _, n := range c.Tasks() {
+				if n.Key() == list {
+					w.Tasks = append(w.Tasks, n.Task)
+				}
+			}
+			commits = append(commits, w)
+		}
+	}
+	return commits, nil
+}
+
 // Other is the branch that has the work of a list's runs that another branch, "" being a detached HEAD, lacks, and the
-// tasks whose commits these are; "" for none. commits are those that runs here made, oldest first. What was reworded,
+// tasks whose commits these are; "" for none. commits are those of runs, oldest first. What was reworded,
 // squashed or rebased since is not lacking, nor is what the branch aside has, from which the next run goes on; what no
 // branch has any more is nobody's.
 func Other(ctx context.Context, repo *gitops.Repo, branch, list string, commits []journal.WaveCommit) (ref string,
