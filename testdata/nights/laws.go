@@ -33,10 +33,12 @@ func (n *night) laws() {
 	}
 	n.named(done)
 	n.verified()
-	n.onlyOnce()
-	n.usersFiles()
-	n.usersRepository()
-	n.followed()
+	if n.mode != "clones" { // where what was not pushed went with its clone, and nobody works
+		n.onlyOnce()
+		n.usersFiles()
+		n.usersRepository()
+		n.followed()
+	}
 	n.ending(done)
 	n.leftOver()
 }
@@ -44,9 +46,12 @@ func (n *night) laws() {
 // named: who is done is named by one commit, nobody by two, and a commit brings the work of those whom it names. What
 // the user amended counts once.
 func (n *night) named(done map[int]bool) {
-	if n.mode == "no-commit" {
-		n.apart(done)
+	switch n.mode {
+	case "no-commit":
+		n.apart(done, "refs/heads/descartes/t")
 		return
+	case "branch":
+		n.apart(done, "refs/heads/nightly")
 	}
 	by := map[int][]string{}
 	for line := range strings.Lines(n.git("log", "--exclude=descartes/before-rewind-*", "--branches",
@@ -85,14 +90,13 @@ func (n *night) named(done map[int]bool) {
 	}
 }
 
-// apart: with --no-commit a branch of its own has the work of all that is done, and no other branch has any.
-func (n *night) apart(done map[int]bool) {
-	const own = "refs/heads/descartes/t"
+// apart: one branch has the work of all that is done, and no other branch has any.
+func (n *night) apart(done map[int]bool, own string) {
 	for branch := range strings.FieldsSeq(n.git("for-each-ref", "--format=%(refname)", "refs/heads")) {
 		has := n.works(branch)
 		switch {
 		case branch != own && len(has) > 0:
-			n.bad("%s has the work of %v with --no-commit", branch, sorted(has))
+			n.bad("%s has the work of %v, which goes to %s", branch, sorted(has), own)
 		case branch == own && !maps.Equal(has, done):
 			n.bad("%s has the work of %v, and %v are done", branch, sorted(has), sorted(done))
 		case branch == own:
@@ -208,7 +212,7 @@ func (n *night) usersRepository() {
 		}
 	}
 	for branch := range strings.FieldsSeq(n.git("for-each-ref", "--format=%(refname:short)", "refs/heads")) {
-		if branch != "main" && branch != "side" && branch != "descartes/t" && !strings.HasPrefix(branch, "user-") &&
+		if branch != "main" && branch != "side" && branch != "descartes/t" && (n.mode != "branch" || branch != "nightly") && !strings.HasPrefix(branch, "user-") &&
 			(n.mode != "rewind" || !strings.HasPrefix(branch, "descartes/before-rewind-")) {
 			n.bad("the branch %s is new", branch)
 		}
@@ -239,7 +243,7 @@ func (n *night) followed() {
 	}
 	for line := range strings.Lines(n.git("status", "--porcelain", "-uall")) {
 		name := strings.Trim(strings.TrimSpace(line), " MADRC?")
-		if _, his := n.user.files[name]; !his && (name != list || n.mode != "no-commit") {
+		if _, his := n.user.files[name]; !his && (name != list || n.mode != "no-commit" && n.mode != "branch") {
 			n.bad("git status: %s", strings.TrimSpace(line))
 		}
 	}
@@ -252,7 +256,7 @@ func (n *night) exit() int { return n.codes[len(n.codes)-1] }
 
 // ending: exit code 0 says that all is done.
 func (n *night) ending(done map[int]bool) {
-	if all := len(done) == len(n.tasks); n.mode != "step" && (n.exit() == 0) != all && n.exit() != 5 {
+	if all := len(done) == len(n.tasks); n.mode != "step" && n.mode != "tags" && (n.exit() == 0) != all && n.exit() != 5 {
 		n.bad("exit %d, with %d of %d tasks done", n.exit(), len(done), len(n.tasks))
 	}
 }
@@ -267,9 +271,18 @@ func (n *night) leftOver() {
 		n.bad("processes are left: %v", left)
 		n.killAll(left, nil)
 	}
-	for _, glob := range []string{".git/*.lock", ".git/refs/*/*.lock", ".git/index.*", ".scud/tasks/*tmp*",
-		".scud/tasks/.*"} {
-		if found, _ := filepath.Glob(filepath.Join(n.dir, glob)); len(found) > 0 {
+	globs := []string{filepath.Join(n.dir, ".scud/tasks/*tmp*"), filepath.Join(n.dir, ".scud/tasks/.*")}
+	for _, of := range []string{"--absolute-git-dir", "--git-common-dir"} {
+		git := n.git("rev-parse", of)
+		if !filepath.IsAbs(git) {
+			git = filepath.Join(n.dir, git)
+		}
+		for _, glob := range []string{"*.lock", "refs/*/*.lock", "index.*"} {
+			globs = append(globs, filepath.Join(git, glob))
+		}
+	}
+	for _, glob := range globs {
+		if found, _ := filepath.Glob(glob); len(found) > 0 {
 			n.bad("left over: %v", found)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 var (
@@ -18,7 +19,7 @@ var (
 	//go:embed verify.sh
 	verifyScript string
 
-	modes    = []string{"slots", "one", "step", "rewind", "no-commit"}
+	modes    = []string{"slots", "one", "step", "rewind", "no-commit", "branch", "tree", "tags", "clones"}
 	flavours = []string{"plain", "plain", "plain", "autocrlf", "filter", "hooks", "hooks", "ignorecase", "packed"}
 	deeds    = []string{"line", "line", "end", "end", "rename", "delete", "edit", "mode", "link", "crlf", "binary",
 		"case_", "ignore", "folder", "define", "call", "call"}
@@ -27,7 +28,7 @@ var (
 	fates = []string{"", "", "", "", "", "", "", "", "", "fail 1", "fail 1", "fail 99", "die 1", "sleep 1"}
 )
 
-const list = ".scud/tasks/t.json"
+const list, other = ".scud/tasks/t.json", ".scud/tasks/u.json" // other: with tags, a second run's
 
 type task struct {
 	ID     int    `json:"id"`
@@ -44,8 +45,8 @@ type night struct {
 	mode, flavour, sandbox string
 	parallel               int
 	env                    []string
-	tasks                  []*task
-	dirty                  bool // the user has uncommitted changes at the start
+	tasks, others          []*task // others: of a second tag
+	dirty                  bool    // the user has uncommitted changes at the start
 	user                   *user
 
 	refs, settings string // before the first run
@@ -78,7 +79,7 @@ func newNight(seed uint64, mode, top, bin string) *night {
 	if n.sandbox == "off" { // else agents cannot write there
 		n.env = append(n.env, "LEDGER="+filepath.Join(top, "ledger"))
 	}
-	n.dirty = r.IntN(5) < 3
+	n.dirty = r.IntN(5) < 3 && n.mode != "clones"
 	for id := range 4 + r.IntN(6) {
 		t := &task{ID: id + 1, Title: fmt.Sprintf("Task %d", id+1), Status: "pending", Needs: []int{}}
 		for need := range id {
@@ -88,8 +89,13 @@ func newNight(seed uint64, mode, top, bin string) *night {
 		}
 		n.tasks = append(n.tasks, t)
 	}
+	if n.mode == "tags" {
+		for id := range 3 {
+			n.others = append(n.others, &task{ID: 101 + id, Title: fmt.Sprintf("Task %d", 101+id), Status: "pending", Needs: []int{}})
+		}
+	}
 	n.user = &user{night: n, r: draws(seed, 3), files: map[string]string{}, staged: map[string]string{}}
-	n.user.works = n.mode != "rewind" && r.IntN(5) < 3
+	n.user.works = n.mode != "rewind" && n.mode != "clones" && r.IntN(5) < 3
 	n.user.rough = n.user.works && r.IntN(3) == 0
 	return n
 }
@@ -162,6 +168,14 @@ func (n *night) make() (err error) {
 		return err
 	}
 	n.write(list, string(text))
+	if len(n.others) > 0 {
+		text, err := json.Marshal(map[string]any{"tag": "u", "tasks": n.others})
+		if err != nil {
+			return err
+		}
+		n.write(other, string(text))
+		n.tasks = append(n.tasks, n.others...)
+	}
 	n.write("tools/agent.sh", agentScript)
 	n.write("tools/verify.sh", verifyScript)
 	for _, t := range n.tasks {
@@ -208,12 +222,36 @@ func (n *night) make() (err error) {
 			return err
 		}
 	}
+	switch n.mode {
+	case "tree": // a linked working tree is the project
+		tree := filepath.Join(n.top, "tree")
+		n.git("checkout", "-q", "--detach")
+		n.git("worktree", "add", "-q", tree, "main")
+		n.dir = tree
+	case "clones": // of one repository, whose branch they push to
+		n.git("clone", "-q", "--bare", ".", n.remote())
+		n.clone()
+	}
 	n.user.begin()
 	if n.flavour == "packed" {
 		n.git("gc", "-q")
 	}
 	n.base, n.refs, n.settings = n.git("rev-parse", "HEAD"), n.git("show-ref"), n.git("config", "--local", "--list")
 	return nil
+}
+
+func (n *night) remote() string { return filepath.Join(n.top, "remote.git") }
+
+// clone makes the project anew, as a nightly job has it.
+func (n *night) clone() {
+	n.killAll(n.own(), nil)
+	at := n.dir
+	n.dir = n.top
+	for try := 0; os.RemoveAll(at) != nil && try < 50; try++ { // who was killed may have written last
+		time.Sleep(20 * time.Millisecond)
+	}
+	n.git("clone", "-q", n.remote(), at)
+	n.dir = at
 }
 
 // part is what a task's agent does, in the words of agent.sh.

@@ -78,8 +78,11 @@ func (n *night) end(c *command) int {
 }
 
 // next is the next command of a night's run.
-func (n *night) next(r *rand.Rand, first bool) []string {
-	args := []string{"--scud-tag", "t", "--command", "sh tools/agent.sh", "--verify", "sh tools/verify.sh",
+func (n *night) next(r *rand.Rand, first bool) []string { return n.over("t", r, first) }
+
+// over is the same for a tag.
+func (n *night) over(tag string, r *rand.Rand, first bool) []string {
+	args := []string{"--scud-tag", tag, "--command", "sh tools/agent.sh", "--verify", "sh tools/verify.sh",
 		"--sandbox", n.sandbox, "--breaker", "off", "--max-attempts", "4",
 		"--max-iterations", "3000", "--env-pass", "LEDGER,NIGHT_TOKEN", "-j", strconv.Itoa(n.parallel)}
 	switch n.mode {
@@ -87,6 +90,12 @@ func (n *night) next(r *rand.Rand, first bool) []string {
 		return append([]string{"step"}, args...)
 	case "no-commit":
 		args = append(args, "--no-commit")
+	case "branch":
+		args = append(args, "--branch", "nightly")
+	case "clones":
+		args = append(args, "--push")
+	case "tags":
+		return append([]string{"start"}, args...)
 	}
 	again := r.IntN(10) < 7
 	if _, err := os.Stat(filepath.Join(n.dir, ".descartes", "loop-state.json")); !first && again && err == nil &&
@@ -108,6 +117,12 @@ func (n *night) run() {
 			n.user.start()
 		}
 		n.turns++
+		if n.mode == "clones" && n.turns > 1 {
+			if n.git("pull", "-q", "--ff-only"); r.IntN(2) == 0 {
+				n.clone()
+			}
+		}
+		end := n.besides(r)
 		c := n.start(n.next(r, n.turns == 1)...)
 		after, way := n.moment(r), pick(r, ways)
 		if last || c.within(after) {
@@ -116,6 +131,7 @@ func (n *night) run() {
 			n.kills++
 			n.disturb(r, c, way)
 		}
+		end()
 		code := n.end(c)
 		if code == 1 && way != "shim" {
 			n.bad("exit 1 after %q", way)
@@ -123,8 +139,15 @@ func (n *night) run() {
 		switch {
 		case code == 0 && n.mode != "step", code == 3 && n.mode != "step", (code == 0 || code == 3) && !n.ready():
 			n.user.leave()
-			if n.mode == "rewind" {
+			switch n.mode {
+			case "rewind":
 				n.rewind(r)
+			case "tags":
+				for try := 0; try < 6 && (try == 0 || n.exit() != 0 && n.exit() != 3); try++ {
+					n.end(n.start(n.over("u", r, true)...))
+				}
+			case "clones":
+				n.clone()
 			}
 			return
 		case last && code != 0 && code != 3 && code != 7:
@@ -144,6 +167,25 @@ func (n *night) run() {
 	n.bad("it has not come to an end in %d commands", most)
 }
 
+// besides starts what runs beside the next command: a run over another tag, which end has killed half of the times.
+func (n *night) besides(r *rand.Rand) (end func()) {
+	if n.mode != "tags" {
+		return func() {}
+	}
+	beside, killed, after := n.start(n.over("u", r, true)...), r.IntN(2) == 0, n.moment(r)
+	return func() {
+		if killed && !beside.within(after) {
+			beside.signal(syscall.SIGKILL)
+		}
+		if !beside.within(longest) {
+			n.bad("%v has not ended in %v", beside.Args[1:], longest)
+			beside.signal(syscall.SIGKILL)
+		}
+		<-beside.done
+		fmt.Fprintf(n.log, "exit of the run beside it %d\n", beside.code)
+	}
+}
+
 // moment is how long a command is let alone.
 func (n *night) moment(r *rand.Rand) time.Duration {
 	return time.Duration(10+r.IntN(pick(r, []int{200, 1200, 3000}))) * time.Millisecond
@@ -158,30 +200,38 @@ func (n *night) ready() bool {
 	})
 }
 
-// statuses returns what the list says of each task: the user's, or that of the run's branch where it is not checked
-// out, with --no-commit or because he is on one of his own.
+// statuses returns what the lists say of each task: the user's, or that of the run's branch where it is not checked out:
+// with --branch, --no-commit, or because he is on one of his own.
 func (n *night) statuses() map[int]string {
-	var l struct{ Tasks []task }
-	b, err := os.ReadFile(filepath.Join(n.dir, list))
-	branch, own := "", n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/t")
-	switch away := strings.HasPrefix(n.git("rev-parse", "--abbrev-ref", "HEAD"), "user-"); {
-	case n.mode == "no-commit", away && own != "" && n.git("rev-list", "-1", own, "^main") != "": // once there is one
-		branch = own
-	case away:
-		branch = "main"
-	}
-	if branch != "" {
-		b, err = []byte(n.git("show", branch+":"+list)), nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &l)
-	}
-	if err != nil {
-		n.bad("the task list: %v", err)
-	}
+	away := strings.HasPrefix(n.git("rev-parse", "--abbrev-ref", "HEAD"), "user-")
 	status := map[int]string{}
-	for _, t := range l.Tasks {
-		status[t.ID] = t.Status
+	for tag, name := range map[string]string{"t": list, "u": other} {
+		if tag == "u" && len(n.others) == 0 {
+			continue
+		}
+		branch, aside := "", n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/"+tag)
+		switch {
+		case n.mode == "branch":
+			branch = n.git("for-each-ref", "--format=%(refname)", "refs/heads/nightly") // once there is one
+		case n.mode == "no-commit", away && aside != "" && n.git("rev-list", "-1", aside, "^main") != "":
+			branch = aside
+		case away:
+			branch = "main"
+		}
+		var l struct{ Tasks []task }
+		b, err := os.ReadFile(filepath.Join(n.dir, name))
+		if branch != "" {
+			b, err = []byte(n.git("show", branch+":"+name)), nil
+		}
+		if err == nil {
+			err = json.Unmarshal(b, &l)
+		}
+		if err != nil {
+			n.bad("the task list: %v", err)
+		}
+		for _, t := range l.Tasks {
+			status[t.ID] = t.Status
+		}
 	}
 	return status
 }
