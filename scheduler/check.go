@@ -26,7 +26,7 @@ func (r *Run) checkDue(s *survey) Action {
 		return nil
 	}
 	if r.needsBaseline() && s.open <= EndWave && !r.Stops.noChecks(s.now, &r.Limits) {
-		return r.alone(Check{Purpose: Baseline})
+		return r.alone(Check{Purpose: Baseline, Known: r.Known})
 	}
 	if task := r.Breaker.doubted(); task != "" && !r.Stops.noChecks(s.now, &r.Limits) {
 		return r.alone(Check{Purpose: Recheck, Task: task, Known: r.Known})

@@ -24,6 +24,7 @@ type Resumed struct {
 	Kept     []Kept   // attempts whose agents ended: their commits are under their refs
 
 	OtherChecks bool     // other checks decide than before
+	Known       []string // failures of what a person accepted in an earlier run
 	Owed        []string // checks of the end that failed in an earlier run, and whose tasks were left blocked
 }
 

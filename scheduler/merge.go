@@ -12,13 +12,15 @@ func (b *Basis) merges(e *CheckEnded) bool {
 func (r *Run) judge(t *Task, e CheckEnded) {
 	switch {
 	case t.Accepted && e.Result != Clashed: // a person's word: what is red is known from now on
-		r.Known = union(r.Known, e.Known)
+		r.Known, r.Accepted = union(r.Known, e.Known), union(r.Accepted, e.Known)
 		r.merge(t)
 		return
 	case e.Result == Passed:
 		r.Breaker.Passed()
 		if t.On.merges(&e) {
-			r.Known = slices.DeleteFunc(slices.Clone(r.Known), func(k string) bool { return slices.Contains(e.Mended, k) })
+			isMended := func(k string) bool { return slices.Contains(e.Mended, k) }
+			r.Known = slices.DeleteFunc(slices.Clone(r.Known), isMended)
+			r.Accepted = slices.DeleteFunc(slices.Clone(r.Accepted), isMended)
 			r.mergePassed(t)
 			return
 		}

@@ -87,6 +87,7 @@ type Run struct {
 	Worked   bool     // an agent of this run has done something
 	Baseline Result   // of the branch's tip; "": not known
 	Known    []string // failures of the trunk that count for nothing
+	Accepted []string // of these: what a person accepted brought them; they are known from then on, in later runs too
 	Ended    string
 
 	retried  []retried
@@ -261,6 +262,7 @@ func (r *Run) resumed(e Resumed) {
 	if r.Baseline == Failed && r.Settings.Baseline == "require" || r.Trunk.isBehind() {
 		r.Baseline = "" // he may have mended it, or broken it
 	}
+	r.Known, r.Accepted = union(r.Known, e.Known), union(r.Accepted, e.Known)
 	r.Limits = e.Limits
 	if r.relist(e.List); isCut {
 		r.wasCut(left)

@@ -64,12 +64,20 @@ type Asked struct {
 	Tip   string `json:"tip,omitempty"`
 }
 
+// Same reports whether two records are of the same.
+func (a Asked) Same(b Asked) bool {
+	at := a.At.Equal(b.At)
+	a.At, b.At = time.Time{}, time.Time{}
+	return at && a == b
+}
+
 // Said is what is said about a tag's tasks: what people answered, oldest first, and what the last run left blocked.
 // Clones share it.
 type Said struct {
 	Answers []Answer  `json:"answers"`
 	Asked   []Asked   `json:"asked,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"` // when that run ended
+	Known   []string  `json:"known,omitempty"`   // failures that what people accepted brought to the branch, then
 }
 
 // With is what is said here and there together. What was asked is that of the later run.
@@ -85,7 +93,7 @@ func (s Said) With(there Said) Said {
 	slices.SortStableFunc(all, func(a, b Answer) int { return a.At.Compare(b.At) })
 	s.Answers = latest(all)
 	if there.AskedAt.After(s.AskedAt) {
-		s.Asked, s.AskedAt = there.Asked, there.AskedAt
+		s.Asked, s.AskedAt, s.Known = there.Asked, there.AskedAt, there.Known
 	}
 	return s
 }

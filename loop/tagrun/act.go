@@ -166,7 +166,7 @@ func (r *Run) check(a scheduler.Check) error {
 				if a.Purpose == scheduler.Recheck {
 					return recheck(ctx, g, now, a, checks, at, v)
 				}
-				return baseline(ctx, g, now, key, own, checks, at, v)
+				return baseline(ctx, g, now, a, key, own, checks, at, v)
 			})
 		})
 	}

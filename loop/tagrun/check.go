@@ -560,7 +560,8 @@ func failed(list []attempt.Ran) (names []string, first *verify.Result, cut bool)
 // baseline checks the tip as it is before any attempt. The outcome is why the run cannot start. Where the setting lets a
 // run start with checks that fail and this one still cannot, the check has come to no end for the machine, and the
 // outcome is trouble. own is what the run knows of its checks, key names its list.
-func baseline(ctx context.Context, g *ground, now standing, key string, own journal.Checks, checks []attempt.Command, at *tree,
+func baseline(ctx context.Context, g *ground, now standing, a scheduler.Check, key string, own journal.Checks,
+	checks []attempt.Command, at *tree,
 	v voice) (r result, err error) {
 	e := scheduler.CheckEnded{Purpose: scheduler.Baseline, Result: scheduler.Passed}
 	x := exam{at: at, base: now.chain.Tree, tree: now.chain.Tree, tips: now.chain.Tips(), head: headOf(&now),
@@ -570,7 +571,10 @@ func baseline(ctx context.Context, g *ground, now standing, key string, own jour
 	decides, unproven := false, false
 	var standing []*loop.Baseline
 	for _, c := range checks {
-		c.Bar = nil // nothing is known to pass or to fail yet
+		c.Bar = nil // nothing is known to pass or to fail yet, but what a person accepted
+		if len(a.Known) > 0 {
+			c.Bar = &verify.Bar{Red: a.Known}
+		}
 		mine := own.Named(c.Name)
 		if before.Passed(ctx, g.repo, mine.Pass, x.tree, &c.Check, g.tools.Redact.Text) &&
 			(mine.Known != nil || !before.Passes.Named(c.Name).Pass.Told) { // else the results are needed

@@ -401,10 +401,10 @@ func (r *Run) share(ctx context.Context) error {
 				blocked = append(blocked, a)
 			}
 		}
-		if len(blocked) == 0 && len(s.Asked) == 0 {
+		if slices.EqualFunc(blocked, s.Asked, store.Asked.Same) && slices.Equal(s.Known, r.machine.Accepted) { // another commit would be in the way of a person's push
 			return false
 		}
-		s.Asked, s.AskedAt = blocked, g.tools.Now()
+		s.Asked, s.AskedAt, s.Known = blocked, g.tools.Now(), r.machine.Accepted
 		return true
 	})
 	if err == nil {

@@ -240,6 +240,7 @@ func (r *Run) resumed(rest remains) error {
 		if err != nil {
 			return err
 		}
+		e.Known = said.Known
 		for _, a := range said.Asked {
 			if a.AtEnd && slices.Contains(e.Settings.EndChecks, a.Check) {
 				e.Owed = append(e.Owed, a.Check)

@@ -478,7 +478,7 @@ func TestCheckTip(t *testing.T) {
 				r, err = recheck(t.Context(), y.g, y.now, scheduler.Check{Purpose: tt.purpose, Task: "1"}, y.chk, y.at,
 					y.voice())
 			} else {
-				r, err = baseline(t.Context(), y.g, y.now, "", nil, y.chk, y.at, y.voice())
+				r, err = baseline(t.Context(), y.g, y.now, scheduler.Check{}, "", nil, y.chk, y.at, y.voice())
 			}
 			y.do(err)
 			e := r.event.(scheduler.CheckEnded)

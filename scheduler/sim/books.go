@@ -958,6 +958,9 @@ func (b *books) resume(e scheduler.Resumed) {
 	for _, name := range e.Owed {
 		b.owed[name] = true
 	}
+	for _, k := range e.Known {
+		b.known[k] = true
+	}
 	for _, n := range b.all {
 		n.before = nil
 	}

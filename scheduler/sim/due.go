@@ -486,7 +486,7 @@ func (b *books) checkDue(d *day) scheduler.Action {
 	}
 	known := slices.Sorted(maps.Keys(b.known))
 	if b.wantsBaseline() && d.open <= scheduler.EndWave && !b.quiet(d.now) {
-		return b.whenFree(scheduler.Check{Purpose: scheduler.Baseline})
+		return b.whenFree(scheduler.Check{Purpose: scheduler.Baseline, Known: known})
 	}
 	if b.doubt.task != "" && !b.quiet(d.now) {
 		return b.whenFree(scheduler.Check{Purpose: scheduler.Recheck, Task: b.doubt.task, Known: known})

@@ -628,11 +628,14 @@ func (w *world) resume(kept []scheduler.Kept) {
 			alive = append(alive, a.Task)
 		}
 	}
-	var owed []string
+	var owed, known []string
+	if len(w.journal) == 0 && w.IntN(8) == 0 {
+		known = []string{"accepted once"}
+	}
 	if len(w.journal) == 0 && len(w.set.EndChecks) > 0 && w.IntN(4) == 0 {
 		owed = w.set.EndChecks[:1]
 	}
-	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes), Owed: owed,
+	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes), Owed: owed, Known: known,
 		Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Lost: slices.Clone(w.lost), Aside: w.aside,
 		Wave: w.waves, Listed: w.listed("blocked"), Unneeded: w.listed("done"), Alive: alive, Kept: kept, OtherChecks: len(w.journal) > 0 && w.IntN(8) == 0 || w.mends() && w.IntN(2) == 0})
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -168,6 +170,10 @@ func (u *user) tidy() {
 	u.git("checkout", "-q", "main")
 	for _, ref := range strings.Fields(u.git("for-each-ref", "--format=%(refname)", "refs/descartes/*/trunk",
 		"refs/heads/descartes/t")) {
+		has := u.night.works("HEAD")
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(u.night.works(ref))), func(id int) bool { return !has[id] }) {
+			continue // it is here, under the commits of the run
+		}
 		u.moved = true
 		if _, err := u.try("merge", "-q", "--no-edit", ref); err != nil {
 			u.git("merge", "--abort")
