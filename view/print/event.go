@@ -115,9 +115,6 @@ func (p *Events) done(e *journal.Event, d *journal.Detail) string {
 		word = "done (" + string(d.Grade) + ")"
 	}
 	said := p.paint.In(terminal.Green, word) + p.since(e)
-	if e.Ref == "" && d.Grade != journal.NotNeeded { // that keeps what it wrote
-		said += ", nothing changed"
-	}
 	if e.Reason != "" {
 		said += ": " + terminal.Clean(e.Reason)
 	}
