@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"descartes/agent"
 	"descartes/agent/process"
@@ -50,6 +51,9 @@ type Commands struct {
 	proxy  *sandbox.Proxy            // nil but in a strict sandbox
 	limits process.Limits
 	tmp    string // folder of the commands' temporary files
+
+	mu     sync.Mutex
+	layers map[string]bool // folders of layers over caches, which a command has; nil: there are none
 }
 
 // verifying stands for the verify command where others stand under a backend's name.
@@ -98,7 +102,11 @@ func (c *Commands) Start(r CommandsOf) (err error) {
 // confine makes each command's sandbox and environment, and returns the variables for all.
 func (c *Commands) confine(r CommandsOf) (base []string, err error) {
 	own := r.Sandbox.Config
-	own.Cache = filepath.Join(c.tmp, "cache")
+	// what agents leave in caches reaches no check
+	agents, checks := filepath.Join(c.tmp, "cache", "agents"), filepath.Join(c.tmp, "cache", "checks")
+	if dir := filepath.Join(c.tmp, "cache", "probe"); own.LayersCaches(context.Background(), dir) {
+		c.layers = map[string]bool{}
+	}
 	if own.Mode == sandbox.Strict {
 		hosts := slices.Clone(r.Config.SandboxDomains)
 		for _, b := range r.Backends {
@@ -123,12 +131,13 @@ func (c *Commands) confine(r CommandsOf) (base []string, err error) {
 		}
 		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, family(b), programOf(b, r.Sandbox.Dir),
 			b.Format == stream.FormatACP
+		own.Cache = agents
 		c.boxes[b.Name] = own
 	}
 	if verifyInherits(r.Config) {
 		c.env[verifying] = c.whole
 	}
-	own.Role, own.Own = sandbox.Verify, false
+	own.Role, own.Own, own.Cache = sandbox.Verify, false, checks
 	c.boxes[verifying] = own
 	own.Role = sandbox.HeldOut
 	c.boxes[holding] = own
@@ -157,11 +166,18 @@ func (c *Commands) Refused() []string {
 
 // limitsOf are those of one command, which calls done when it has ended.
 func (c *Commands) limitsOf(own sandbox.Config) (l process.Limits, done func() []string, err error) {
+	giveBack := c.lendLayers(&own)
+	defer func() {
+		if err != nil {
+			giveBack()
+		}
+	}()
 	box, err := sandbox.New(own)
 	if err != nil {
 		return l, nil, err
 	}
 	if !box.Wraps() {
+		giveBack()
 		return c.limits, func() []string { return nil }, nil
 	}
 	tmp, err := sandbox.MakeTemp(c.tmp)
@@ -173,11 +189,33 @@ func (c *Commands) limitsOf(own sandbox.Config) (l process.Limits, done func() [
 	l.Wrap, l.Inside, l.Bare, l.Tree, l.Place, l.Temp = of.Wrap, of.Inside, of.Bare, of.Tree, of.Place, tmp
 	l.Layers, l.Apart = of.Layers, of.Apart
 	return l, func() (notes []string) {
+		giveBack()
 		if err := plainfile.RemoveAll(tmp); err != nil {
 			notes = append(notes, "temporary files are left: "+err.Error())
 		}
 		return notes
 	}, nil
+}
+
+// lendLayers gives a command layers over the user's caches that no other has: two cannot write one.
+func (c *Commands) lendLayers(own *sandbox.Config) (giveBack func()) {
+	if c.layers == nil || own.Role == sandbox.HeldOut {
+		return func() {}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := 1; ; n++ {
+		dir := filepath.Join(own.Cache, fmt.Sprintf("layers-%d", n))
+		if c.layers[dir] {
+			continue
+		}
+		c.layers[dir], own.CacheLayers = true, dir
+		return func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.layers, dir)
+		}
+	}
 }
 
 // Agents are those of a loop as one: a request says which of them it is for.

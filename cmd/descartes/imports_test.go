@@ -41,7 +41,7 @@ func arrows() map[string][]string {
 		// code shows words and does not say them
 		"internal/promise": {"internal/markdown"},
 		// mounts, variables and the proxy of what proc starts
-		"internal/sandbox": {"internal/oscall", "agent/process", "internal/proc"},
+		"internal/sandbox": {"internal/oscall", "agent/process", "internal/plainfile", "internal/proc"},
 		"tasks": {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile",
 			"tasks/outline", "tasks/prose"},
 		"tasks/plan": {"tasks", "tasks/front", "tasks/outline", "tasks/prose", "internal/markdown", "internal/oneline",

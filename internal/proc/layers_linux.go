@@ -83,6 +83,18 @@ func CanLayer(ctx context.Context, self, dir string, wrap []string) bool {
 	return err == nil && oscall.Whiteout(gone) && made == nil
 }
 
+// CanMount reports whether these layers can be mounted for a command that wrap starts. self is our own program.
+func CanMount(ctx context.Context, self string, layers []process.Layer, wrap []string) bool {
+	ctx, cancel := context.WithTimeout(ctx, layersBound)
+	defer cancel()
+	c := exec.CommandContext(ctx, self)
+	c.SysProcAttr, c.Env = &syscall.SysProcAttr{Setpgid: true}, []string{"PATH=" + lookup(os.Environ(), "PATH")}
+	var err error
+	c.Args, err = layered(layers, []string{shimName, ShimCommand}, slices.Concat(wrap, []string{"--", "/bin/sh", "-c", ":"}),
+		c.SysProcAttr)
+	return err == nil && c.Run() == nil
+}
+
 // becomeLayered is the other side: args are the layers and the command line.
 func becomeLayered(args []string) int {
 	runtime.LockOSThread()

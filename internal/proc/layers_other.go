@@ -20,3 +20,6 @@ func becomeLayered([]string) int { return 1 }
 
 // CanLayer is false: there are none.
 func CanLayer(context.Context, string, string, []string) bool { return false }
+
+// CanMount is false, too.
+func CanMount(context.Context, string, []process.Layer, []string) bool { return false }

@@ -28,8 +28,9 @@ func TestCaches(t *testing.T) {
 		}
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
-	box, err := New(Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Cache: cache,
-		UID: 1000, Bwrap: "bwrap"})
+	config := Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Cache: cache,
+		CacheLayers: filepath.Join(t.TempDir(), "layers"), UID: 1000, Bwrap: "bwrap"}
+	box, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +61,27 @@ func TestCaches(t *testing.T) {
 	}
 	if strings.Contains(line, "CARGO_HOME") {
 		t.Error("a cargo home that is there is not used")
+	}
+	for _, l := range box.Limits(t.TempDir()).Layers {
+		if !strings.HasPrefix(l.At, home) || !strings.HasPrefix(l.Upper, config.CacheLayers) || l.Lower[0] != l.At {
+			t.Errorf("a layer is %+v", l)
+		}
+	}
+	config.CacheLayers = "" // caches are read then, where a tool knows how
+	if box, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{".cache/pip", ".npm/_cacache", ".cargo/registry"} {
+		if in, ok := box.nearest(filepath.Join(home, path)); ok && in.how.writes() {
+			t.Errorf("%s may be written without layers", path)
+		}
+	}
+	line = strings.Join(box.Wrap(t.TempDir()), " ")
+	for _, want := range []string{"--setenv XDG_CACHE_HOME " + cache + "/XDG_CACHE_HOME", "--setenv CARGO_HOME " + cache,
+		"--setenv npm_config_cache " + cache} {
+		if !strings.Contains(line, want) {
+			t.Errorf("no %q in %s", want, line)
+		}
 	}
 	entries, err := os.ReadDir(home)
 	if err != nil {

@@ -1,13 +1,18 @@
 package sandbox
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"descartes/agent/process"
 	"descartes/internal/oscall"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 )
 
@@ -194,14 +199,19 @@ func (b *Box) hide() {
 // open names what may be written besides the tree, and what is seen of a home
 // that is empty otherwise.
 func (b *Box) open() {
-	caches := writable
-	if b.c.Mode == Strict || b.c.Role == HeldOut {
-		caches = readable // what a cache is given others would run later, or read
-	}
 	b.login()
 	b.makeCaches()
-	for _, path := range b.caches() {
-		b.add(path, caches)
+	switch {
+	case b.c.CacheLayers != "":
+		b.layCaches()
+	case b.c.Cache == "" && b.c.Mode == Auto && b.c.Role != HeldOut: // nothing runs in it yet
+		for _, path := range b.caches() {
+			b.add(path, writable)
+		}
+	default: // what a cache is given others would run later, or read
+		for _, path := range b.caches() {
+			b.add(path, readable)
+		}
 	}
 	b.launchers()
 	if b.c.Mode == Strict {
@@ -266,11 +276,13 @@ func (b *Box) installed(program string) bool {
 
 // makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is
 // read-only they could make none. It is a folder of the run, which a variable leads them to; nothing is made in the
-// home but what a tool's own folder there lacks.
+// home but what a tool's own folder there lacks. Without layers all caches are such folders, and the user's are read
+// where a tool knows how.
 func (b *Box) makeCaches() {
 	if b.c.Cache == "" || b.c.Mode != Auto || b.c.Role == HeldOut || b.home == "" {
 		return
 	}
+	layered := b.c.CacheLayers != ""
 	for _, path := range append(below(filepath.Join(b.home, ".gradle"), gradleCaches()),
 		below(filepath.Join(b.home, ".cargo"), []string{"registry", "git"})...) {
 		_ = os.Mkdir(path, 0o755)
@@ -282,17 +294,96 @@ func (b *Box) makeCaches() {
 		{"dotnet", "NUGET_PACKAGES=", ".nuget/packages"},
 	} {
 		name, _, _ := strings.Cut(t.set, "=")
-		_, err := os.Lstat(filepath.Join(b.home, t.folder))
-		if err == nil || b.env[name] != "" || t.program == "go" && b.env["GOPATH"] != "" || t.program != "" &&
-			!b.installed(t.program) {
+		at := filepath.Join(b.home, t.folder)
+		_, err := os.Lstat(at)
+		if layered && (err == nil || b.env[name] != "" || t.program == "go" && b.env["GOPATH"] != "") ||
+			t.program != "" && !b.installed(t.program) {
 			continue
 		}
 		dir := filepath.Join(b.c.Cache, name)
-		if os.MkdirAll(dir, 0o700) == nil {
-			b.add(dir, granted)
-			b.instead = append(b.instead, t.set+dir)
+		if os.MkdirAll(dir, 0o700) != nil {
+			continue
+		}
+		b.add(dir, granted)
+		b.instead = append(b.instead, t.set+dir)
+		if !layered && err == nil {
+			b.instead = append(b.instead, b.fill(t.program, at, dir)...)
 		}
 	}
+	if dir := filepath.Join(b.c.Cache, "GOCACHE"); !layered && b.env["GOCACHE"] != "" && os.MkdirAll(dir, 0o700) == nil {
+		b.add(dir, granted)
+		b.instead = append(b.instead, "GOCACHE="+dir)
+	}
+}
+
+// fill is how a tool with a cache of its own reads the user's at a place, as variables.
+func (b *Box) fill(program, at, own string) []string {
+	switch program {
+	case "go":
+		from := cmp.Or(b.env["GOMODCACHE"], filepath.Join(cmp.Or(b.env["GOPATH"], filepath.Dir(at)), "pkg", "mod"))
+		return []string{"GOPROXY=file://" + filepath.Join(from, "cache", "download") + "," +
+			cmp.Or(b.env["GOPROXY"], "https://proxy.golang.org,direct"),
+			"GOFLAGS=" + strings.TrimSpace(b.env["GOFLAGS"]+" -modcacherw")}
+	case "mvn":
+		return []string{"MAVEN_ARGS=-Dmaven.repo.local=" + own + " -Dmaven.repo.local.tail=" + at}
+	case "gradle":
+		return []string{"GRADLE_RO_DEP_CACHE=" + filepath.Join(at, "caches")}
+	case "cargo":
+		for _, name := range []string{"config.toml", "config"} {
+			if text, err := os.ReadFile(filepath.Join(at, name)); err == nil {
+				_ = os.WriteFile(filepath.Join(own, name), text, 0o600)
+			}
+		}
+	}
+	return nil
+}
+
+// layCaches lays a folder of the run over each of the user's caches: what is written there, and removed, stays there.
+func (b *Box) layCaches() {
+	var dirs []string
+	for _, path := range b.caches() {
+		real, ok := b.resolve(path)
+		if !ok || within(real, b.c.Top) || within(b.c.Top, real) || within(b.c.CacheLayers, real) {
+			continue
+		}
+		if fi, err := os.Stat(real); err != nil || !fi.IsDir() {
+			b.ownFile(real)
+			continue
+		}
+		dirs = append(dirs, real)
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		if n := len(b.layers); n > 0 && within(dir, b.layers[n-1].At) {
+			continue
+		}
+		sum := sha256.Sum256([]byte(dir))
+		at := filepath.Join(b.c.CacheLayers, hex.EncodeToString(sum[:6]))
+		layer := process.Layer{At: dir, Lower: []string{dir}, Upper: filepath.Join(at, "up"), Work: filepath.Join(at, "work")}
+		if os.MkdirAll(layer.Upper, 0o700) != nil || os.MkdirAll(layer.Work, 0o700) != nil {
+			b.add(dir, readable)
+			continue
+		}
+		b.layers = append(b.layers, layer)
+		b.add(dir, writable)
+	}
+}
+
+// mostCached bounds a file beside caches that a command gets a copy of.
+const mostCached = 64 << 20
+
+// ownFile gives commands a copy of a file beside caches, such as a lock.
+func (b *Box) ownFile(real string) {
+	text, err := plainfile.Read("", real, mostCached)
+	if err != nil {
+		return
+	}
+	sum := sha256.Sum256([]byte(real))
+	at := filepath.Join(b.c.CacheLayers, hex.EncodeToString(sum[:6]))
+	if _, err := os.Lstat(at); err != nil && os.WriteFile(at, text, 0o600) != nil {
+		return
+	}
+	b.mounts = append(b.mounts, mount{path: real, how: writable, from: at, file: true})
 }
 
 // private reports whether a place is in a folder of temporary files, of which each command has its own.

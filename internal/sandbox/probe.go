@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 )
 
@@ -56,14 +57,27 @@ func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
 
 // Layers reports whether a slot's tree can be made of layers that lie in a folder.
 func (c Config) Layers(ctx context.Context, dir string) bool {
-	if !c.Mounts() {
+	return c.Mounts() && proc.CanLayer(ctx, c.Self, dir, c.bare())
+}
+
+// LayersCaches reports whether layers of the run's, which lie in dir, can be had over the user's caches.
+func (c Config) LayersCaches(ctx context.Context, dir string) bool {
+	if c.Mode != Auto || !c.Mounts() {
 		return false
 	}
+	c.Role, c.Cache, c.CacheLayers = Verify, "", dir
+	defer plainfile.RemoveAll(dir)
+	b, err := New(c)
+	return err == nil && proc.CanMount(ctx, c.Self, b.layers, c.bare())
+}
+
+// bare is bubblewrap's command line with nothing confined.
+func (c Config) bare() []string {
 	wrap := []string{c.Bwrap}
 	if c.Userns {
 		wrap = append(wrap, "--unshare-user")
 	}
-	return proc.CanLayer(ctx, c.Self, dir, append(wrap, "--dev-bind", "/", "/"))
+	return append(wrap, "--dev-bind", "/", "/")
 }
 
 // lacking says that a system has nothing to hold commands in.

@@ -57,6 +57,9 @@ type Config struct {
 	Userns   bool // as Probe told
 	Held     Held
 	Cache    string // folder for caches that the home lacks; "" while no run is sure, and nothing is made for mounts
+	// folder for layers over the user's caches, of this command alone while it runs; "" where there are none, and caches
+	// are for reading: what is new goes to Cache
+	CacheLayers string
 
 	VerifyNetwork bool // in Strict: the verify command gets the agent's network
 	ShowLogin     bool // the verify command may see what agents keep in the home
@@ -97,7 +100,8 @@ type Box struct {
 	home    string      // "" where there is none
 	written [][2]string // what commands write, in which they can have made links: as it is named, and without links
 	mounts  []mount
-	instead []string // variables, NAME=value, for caches that the home lacks
+	instead []string        // variables, NAME=value, for caches that the home lacks
+	layers  []process.Layer // over the user's caches
 }
 
 // mount is one place of the file tree and what becomes of it.
@@ -474,7 +478,7 @@ func (b *Box) Limits(tmp string) process.Limits {
 	if b.c.Slot.Tree != "" && !v.Bare {
 		v.Tree, v.Place, v.Layers = b.c.Slot.Tree, b.c.Top, b.c.Slot.Layers
 	}
-	v.Layers = append(v.Layers[:len(v.Layers):len(v.Layers)], b.warm()...)
+	v.Layers = slices.Concat(v.Layers, b.layers, b.warm())
 	if b.forwarded() {
 		self, socket := insideSelf+filepath.Base(b.c.Self), insideSocket
 		if v.Bare {

@@ -145,6 +145,9 @@ func (w *world) config(mode Mode) Config {
 	if path, err := proc.Look("bwrap", "/", os.Environ()); err == nil {
 		c.Bwrap = path
 	}
+	if dir := w.base + "/tmp/layers"; c.LayersCaches(w.tb.Context(), dir+"/probe") {
+		c.CacheLayers = dir
+	}
 	return c
 }
 
@@ -223,16 +226,19 @@ func (w *world) guarded() map[string]string {
 	w.tb.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(w.base, func(path string, d fs.DirEntry, err error) error {
+		rel := strings.TrimPrefix(path, w.base+"/")
+		if rel == "tmp/layers" { // what the kernel makes there nobody can read
+			return fs.SkipDir
+		}
 		if err != nil {
 			return err
 		}
-		rel := strings.TrimPrefix(path, w.base+"/")
 		open := strings.HasPrefix(rel, "log-") || strings.HasPrefix(rel, "tmp") || rel == "." || rel == w.base
 		if inside, ok := strings.CutPrefix(rel, "project/"); ok {
 			open = !strings.HasPrefix(inside, ".scud") && !strings.HasPrefix(inside, ".descartes") &&
 				!strings.HasPrefix(inside, ".husky") && !strings.HasPrefix(inside, ".git")
 		}
-		if open || strings.HasPrefix(rel, "home/.claude") || strings.HasPrefix(rel, "home/.cache") {
+		if open || strings.HasPrefix(rel, "home/.claude") {
 			return nil
 		}
 		info, err := d.Info()
