@@ -145,17 +145,29 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 	name, _, _ := strings.Cut(commands, "\x00")
 	_, name, _ = strings.Cut(name, " ")
 	crash.Point("git: before " + name)
-	_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.asKeeper()),
-		args:  []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "-z", "--stdin"},
-		stdin: []byte(commands)})
-	if err == nil {
-		crash.Point("git: after " + name)
-		return nil
+	for try := 1; ; try++ {
+		_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.asKeeper()),
+			args:  []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "-z", "--stdin"},
+			stdin: []byte(commands)})
+		if err == nil {
+			crash.Point("git: after " + name)
+			return nil
+		}
+		m := held.FindStringSubmatch(err.Error())
+		switch {
+		case m == nil:
+			return err
+		case try == 3 || !r.freeOurs(filepath.Clean(m[1]+".lock")):
+			return lockedBy(m[1], err)
+		}
 	}
-	if m := held.FindStringSubmatch(err.Error()); m != nil {
-		return lockedBy(m[1], err)
-	}
-	return err
+}
+
+// freeOurs removes the lock of a ref of our own that a git left which was killed, and reports whether it did: nobody
+// gave it up in the time that git waited for it, and no git is at work here.
+func (r *Repo) freeOurs(lock string) bool {
+	own := filepath.Join(r.l.commonDir, "refs", "descartes") + string(filepath.Separator)
+	return strings.HasPrefix(lock, own) && !r.othersAtWork() && os.Remove(lock) == nil
 }
 
 // heldRef is a ref that is about to move, locked with HEAD where that names it: nobody else moves either, and git lets

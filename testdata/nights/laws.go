@@ -212,7 +212,7 @@ func (n *night) usersRepository() {
 		}
 	}
 	for branch := range strings.FieldsSeq(n.git("for-each-ref", "--format=%(refname:short)", "refs/heads")) {
-		if branch != "main" && branch != "side" && branch != "descartes/t" && (n.mode != "branch" || branch != "nightly") && !strings.HasPrefix(branch, "user-") &&
+		if branch != "main" && branch != "side" && branch != "descartes/t" && branch != "descartes/u" && (n.mode != "branch" || branch != "nightly") && !strings.HasPrefix(branch, "user-") &&
 			(n.mode != "rewind" || !strings.HasPrefix(branch, "descartes/before-rewind-")) {
 			n.bad("the branch %s is new", branch)
 		}
@@ -238,7 +238,7 @@ func reversed(list []string) []string {
 
 // followed: where nobody was in the way, the user's files are those of the branch, but for what is his.
 func (n *night) followed() {
-	if n.user.rough || n.exit() != 0 && n.exit() != 3 {
+	if n.user.rough || n.mode == "tags" || n.exit() != 0 && n.exit() != 3 { // of two runs one is in the other's way
 		return
 	}
 	for line := range strings.Lines(n.git("status", "--porcelain", "-uall")) {
