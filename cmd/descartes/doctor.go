@@ -358,7 +358,8 @@ func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 				d.good("results", terminal.Count(t.Ran(), "test")+" by name")
 			} else {
 				d.lacking("results", checks[i].Title()+" names no tests: only its exit status counts",
-					"results: \"**/*.xml\" at the check, where it writes JUnit reports; docs/verification.md has the runners that are known")
+					"call its runner by name and not by a path; or results: \"**/*.xml\" at the check, where it writes JUnit "+
+						"reports; docs/verification.md has the runners that are known")
 			}
 			continue
 		case b.Stops(setting):

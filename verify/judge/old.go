@@ -244,7 +244,7 @@ var canaries = []struct {
 	{lazyregexp.New(`\.[cm]?[jt]s$`), lazyregexp.New(`require\(['"]node:test['"]\)()`), "",
 		"\nrequire('node:test')('canary xq', () => { require('node:assert').strictEqual(1, 2); });\n"},
 	{lazyregexp.New(`\.[cm]?js$`), lazyregexp.New(`\bdescribe\(|\bit\(()`), "",
-		"\nit('canary xq', () => { throw new Error('xq'); });\n"},
+		"\nit('canary xq', () => { require('assert').strictEqual(1, 2); });\n"},
 	{lazyregexp.New(`\.bats$`), lazyregexp.New(`(?m)^@test ()`), "", "\n@test \"canary xq\" {\n\tfalse\n}\n"},
 }
 
