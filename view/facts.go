@@ -123,10 +123,12 @@ func (l *Loop) uncommitted() string {
 	if len(r.Loose) == 0 {
 		return ""
 	}
-	why := map[journal.Ending]string{journal.GateAsks: "its review waits for you",
-		journal.Paused:     "the run is paused; resuming commits it",
-		journal.DiskFull:   "the disk is full; resuming commits it",
-		journal.GitRefused: "git refused; resuming commits it"}[r.Outcome.Ending]
+	why := map[journal.Ending]string{
+		journal.Paused:       "the run is paused; resuming commits it",
+		journal.DiskFull:     "the disk is full; resuming commits it",
+		journal.GitRefused:   "git refused; resuming commits it",
+		journal.OwnError:     "the run ended with an error; resuming commits it",
+		journal.TasksBlocked: "a check fails on the work as a whole; it is committed when that passes"}[r.Outcome.Ending]
 	switch {
 	case !r.State.Config.Scud.AutoCommitWaves:
 		why = "--no-commit"
@@ -136,7 +138,7 @@ func (l *Loop) uncommitted() string {
 		why = "the run was killed; resuming commits it"
 	}
 	return fmt.Sprintf("%s (%s)", trunk.KeptAs(r.Loose, store.TrunkRef(r.ID)),
-		cmp.Or(why, "the run ended with an error; resuming commits it"))
+		cmp.Or(why, "the run ended before its commit; resuming commits it"))
 }
 
 // commits counts the commits of a prompt loop.
