@@ -236,7 +236,7 @@ func (x *tasksPlan) listed() error {
 		return err
 	}
 	if !x.dryRun {
-		err := x.home.CatchUp(x.ctx(), atomicfile.OS(), x.file, time.Now)
+		err := x.home.CatchUp(x.ctx(), atomicfile.OS(), x.file, time.Now, elsewhere(x.ctx(), x.home, x.file))
 		if err = cmp.Or(err, x.file.Writable()); err != nil {
 			return unwritable(err)
 		}

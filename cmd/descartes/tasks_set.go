@@ -15,6 +15,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/loop/trunk"
 	"descartes/tasks"
 )
 
@@ -97,7 +98,7 @@ func ownTask(ctx context.Context, home store.Home, file *tasks.File, c config.Sc
 	if err := unowned(home, file); err != nil {
 		return nil, err
 	}
-	if err := home.CatchUp(ctx, atomicfile.OS(), file, time.Now); err != nil {
+	if err := home.CatchUp(ctx, atomicfile.OS(), file, time.Now, elsewhere(ctx, home, file)); err != nil {
 		return nil, unwritable(err)
 	}
 	t, ok := file.Task(id)
@@ -105,6 +106,18 @@ func ownTask(ctx context.Context, home store.Home, file *tasks.File, c config.Sc
 		return nil, noTask(filepath.Dir(string(home)), file, c, id)
 	}
 	return t, nil
+}
+
+// elsewhere reports of a branch whether its list is another one than the given one.
+func elsewhere(ctx context.Context, home store.Home, file *tasks.File) func(branch string) bool {
+	return func(branch string) bool {
+		repo, err := openRepo(ctx, filepath.Dir(string(home)))
+		if err != nil { // there is no other branch
+			return false
+		}
+		defer repo.Close()
+		return trunk.IsElsewhere(ctx, repo, file, branch)
+	}
 }
 
 // unowned refuses to change a list that a live loop writes to.

@@ -51,8 +51,9 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 }
 
 // CatchUp writes into the task file what the list's dead loops recorded in their journals but not there, where it is
-// theirs to write.
-func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
+// theirs to write: elsewhere reports that a branch's list is another one.
+func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time,
+	elsewhere func(branch string) bool) error {
 	all, err := h.Of(h.KeyOf(file))
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File,
 		if s.Archived || s.State.ListOn != "" {
 			continue
 		}
-		if err := h.catchUp(ctx, fsys, s, file, now); err != nil {
+		if err := h.catchUp(ctx, fsys, s, file, now, elsewhere); err != nil {
 			return err
 		}
 	}
@@ -69,7 +70,7 @@ func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File,
 }
 
 func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *tasks.File,
-	now func() time.Time) (err error) {
+	now func() time.Time, elsewhere func(branch string) bool) (err error) {
 	lk, err := TakeLock(ctx, LockOf(s.Path), LockWait, Holder{Host: Hostname(), Loop: s.State.ID, Tag: s.State.Tag,
 		At: now()})
 	if err != nil {
@@ -85,7 +86,7 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 			delete(v.Changes, id)
 		}
 	}
-	if len(v.Changes) == 0 {
+	if len(v.Changes) == 0 || elsewhere(v.History.Branch) {
 		return nil
 	}
 	file.SetReplace(atomicfile.Replacer(fsys))

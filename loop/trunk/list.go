@@ -27,6 +27,13 @@ func ListOn(ctx context.Context, repo *gitops.Repo, list *tasks.File, branch str
 	return ListAt(ctx, repo, list, tip), true, nil
 }
 
+// IsElsewhere reports whether a branch's list is another one than that of the working tree: this has another branch, and
+// the list in its commits.
+func IsElsewhere(ctx context.Context, repo *gitops.Repo, list *tasks.File, branch string) bool {
+	head, err := repo.Head(ctx)
+	return err == nil && branch != "" && branch != head.Branch && HasList(ctx, repo, list, head.Hash)
+}
+
 // ListAt is a task list as a commit has it, nil where it has none that can be read.
 func ListAt(ctx context.Context, repo *gitops.Repo, list *tasks.File, commit string) []tasks.Task {
 	rel, below := inRepo(repo, list)
