@@ -232,6 +232,9 @@ func (r *Run) resumed(rest remains) error {
 	}
 	lines = append(lines, t.lines...)
 	blocked, done := r.listedOn(t.now.branch)
+	if t.now.isAside() {
+		r.takeBack(done)
+	}
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
 		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, Listed: blocked, Unneeded: done,
 		OtherChecks: r.told.others}
@@ -311,6 +314,21 @@ func (r *Run) resumed(rest remains) error {
 		return err
 	}
 	return r.takeAnswers()
+}
+
+// takeBack has the user's list say no longer that tasks are done which a person took back on the branch aside: the run
+// wrote it there before. done are those of the branch's list.
+func (r *Run) takeBack(done []string) {
+	h := r.book.History
+	for _, id := range r.job.Graph.Leaves() {
+		if r.job.Graph.Status(id) == tasks.Done && h.Task(id).Stand == journal.StandIdle && !slices.Contains(done, id) &&
+			slices.ContainsFunc(h.Attempts, func(a *journal.Attempt) bool {
+				return a.Task == id && a.Verdict == journal.Verified
+			}) {
+			r.job.Graph.SetStatus(id, tasks.Pending)
+			r.list.pending[id], r.list.unsaved = tasks.Pending, true
+		}
+	}
 }
 
 // writeAgain has the list say once more that tasks are done whose work the branch has: one that says otherwise is an
