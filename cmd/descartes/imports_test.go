@@ -33,7 +33,7 @@ func arrows() map[string][]string {
 		"internal/redact":     {"internal/crash", "internal/lazyregexp"},
 		"internal/plainfile":  {},
 		// what proves a task's work; ssh-keygen and gpg sign it
-		"loop/receipt": {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc",
+		"loop/receipt": {"gitops", "verify", "internal/atomicfile", "internal/oneline", "internal/plainfile", "internal/proc",
 			"loop/journal", "tasks", "tasks/plan"},
 		// it removes what a kernel left in the work folders of layers, which nobody may read
 		"internal/proc":  {"agent/process", "internal/oscall", "internal/plainfile"},

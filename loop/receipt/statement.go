@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"descartes/internal/oneline"
 	"descartes/loop/journal"
 )
 
@@ -163,8 +164,8 @@ type Facts struct {
 // Receipt says in its own words what the statements say.
 func (f *Facts) Receipt() Receipt {
 	a := f.Attempt
-	r := Receipt{Tag: f.Tag, Task: a.Task, Title: a.Title, Wave: f.Wave, Loop: f.Loop, Attempt: a.Number,
-		Commit: f.Commit, Base: a.Base, Result: a.After, Ref: a.Ref,
+	r := Receipt{Tag: f.Tag, Task: a.Task, Title: oneline.Text(a.Title), Wave: f.Wave, Loop: f.Loop,
+		Attempt: a.Number, Commit: f.Commit, Base: a.Base, Result: a.After, Ref: a.Ref,
 		Policy: append([]string{}, f.Policy...), Checks: []Check{}, Looks: []Look{},
 		Agent: Agent{Backend: a.Backend, Model: a.Model}, Sandbox: f.Sandbox,
 		Started: a.Started.UTC(), Finished: a.Ended.UTC(), Program: f.Program}
@@ -184,10 +185,13 @@ func (f *Facts) Receipt() Receipt {
 		r.Agent.Backend, r.Agent.Model, r.Grade = cmp.Or(d.Backend, r.Agent.Backend), cmp.Or(d.Model, r.Agent.Model),
 			d.Grade
 		if d.Grade == journal.Accepted {
-			r.Accepted = a.Reason
+			r.Accepted = oneline.Text(a.Reason)
 		}
 		for _, l := range d.Looks {
 			one := Look{Name: l.Name, Objects: l.Objects, Said: slices.Concat([]string{}, l.Said, l.Shown)}
+			for i, line := range one.Said {
+				one.Said[i] = oneline.Text(line)
+			}
 			if l.Agent != nil {
 				one.Agent = &Agent{Backend: l.Agent.Backend, Model: l.Agent.Model}
 			}

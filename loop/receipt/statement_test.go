@@ -119,3 +119,16 @@ func TestStatementsAreTheSame(t *testing.T) {
 		t.Errorf("it says %s", line)
 	}
 }
+
+// Words of lists, agents and checks turn no line of a terminal around.
+func TestReceiptsAreClean(t *testing.T) {
+	t.Parallel()
+	f := facts("1")
+	f.Attempt.Title = "a\u202eb\x1b[2Jc"
+	f.Attempt.Result.Looks = []journal.Look{{Name: "guard", Said: []string{"d\u2066e"}}}
+	for _, b := range statements(t, f) {
+		if strings.ContainsAny(string(b), "\u202e\u2066") || strings.Contains(string(b), `\u001b`) {
+			t.Errorf("not clean: %s", b)
+		}
+	}
+}
