@@ -285,6 +285,9 @@ func cutTrunk(ctx context.Context, g *ground, now standing, a scheduler.CutTrunk
 		return r, err
 	}
 	head, err := now.head(ctx, g)
+	if err == nil { // what a person dropped is not finished by the next resume
+		err = g.repo.DeleteRefs(ctx, g.last())
+	}
 	if err == nil {
 		err = next.chain.Cut(ctx, g.repo, a.Tip, head, g.tag, g.id, news.lost)
 	}
