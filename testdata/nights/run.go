@@ -209,14 +209,14 @@ func (n *night) statuses() map[int]string {
 		if tag == "u" && len(n.others) == 0 {
 			continue
 		}
-		branch, aside := "", n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/"+tag)
+		branch := ""
 		switch {
 		case n.mode == "branch":
 			branch = n.git("for-each-ref", "--format=%(refname)", "refs/heads/nightly") // once there is one
-		case n.mode == "no-commit", away && aside != "" && n.git("rev-list", "-1", aside, "^main") != "":
-			branch = aside
-		case away:
-			branch = "main"
+		case n.mode == "no-commit":
+			branch = n.git("for-each-ref", "--format=%(refname)", "refs/heads/descartes/"+tag)
+		case away: // what the last run over it left, on whatever branch that began
+			branch = n.git("log", "-1", "--branches", "-E", "--grep=^(feat|chore)[(]"+tag+"[)]: ", "--format=%H")
 		}
 		var l struct{ Tasks []task }
 		b, err := os.ReadFile(filepath.Join(n.dir, name))
