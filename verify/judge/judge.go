@@ -442,7 +442,7 @@ func (j *judging) hollow() error {
 			if err != nil {
 				return err
 			}
-			if !r.Passed {
+			if !r.Passed || r.NoneRan || r.Tests != nil && len(ranOf(r.Tests)) == 0 { // a runner may be content with no tests
 				break
 			}
 			passes[k] = true

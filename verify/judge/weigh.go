@@ -37,6 +37,10 @@ func (w *weighing) weigh() (found []Finding) {
 	if w.after.Standing {
 		add("fails", false, "it fails as it did before, and single results are unknown")
 	}
+	if bad := both(named(failedOf(after)), failedOf(before)); len(bad) > 0 && w.after.Code == 0 && !w.before.Passed {
+		add("stays-red", !w.asks, "the check ends with exit status 0 now, and %s that failed before still fail: %s%s",
+			count(len(bad), "test"), few(bad), w.way)
+	}
 	if n := len(ranOf(before)); n > 0 && len(ranOf(after)) == 0 && (after == nil || after.More == 0) {
 		add("fewer", !w.asks, "no test ran, and %d did before%s", n, w.way)
 		return found
