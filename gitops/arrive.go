@@ -22,8 +22,8 @@ import (
 const maxNamed = 64 << 20
 
 // WithOwn is a tree with those of the working tree's files at some paths, or below them, that HEAD does not have as
-// they are, ignored ones too; own are their paths. It leaves out links and what is deleted.
-func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, own []string, err error) {
+// they are, ignored ones too; own are their paths. It leaves out links, what is deleted, and the paths of but.
+func (r *Repo) WithOwn(ctx context.Context, tree Tree, at, but []string) (with Tree, own []string, err error) {
 	b, err := r.cli.run(ctx, gitCall{options: literally, args: append(
 		[]string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames",
 			"--ignore-submodules=all", "--"}, at...)})
@@ -32,7 +32,7 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 	}
 	files := map[string][]byte{}
 	for _, entry := range nulSplit(b) {
-		if len(entry) < 4 || r.guard.covers(entry[3:]) {
+		if len(entry) < 4 || r.guard.covers(entry[3:]) || slices.Contains(but, entry[3:]) {
 			continue
 		}
 		name := entry[3:]

@@ -200,7 +200,8 @@ func hooked(ctx context.Context, p *place, t *try, with *aids) (hook *attempt.Ra
 
 // start is how a slot gets the work of a try.
 func (t *try) start(p *place) slot.Start {
-	return slot.Start{Base: t.base, Before: t.res.Work.After, At: t.tip, Whole: true, Since: t.since, Named: p.named}
+	return slot.Start{Base: t.base, Before: t.res.Work.After, At: t.tip, Whole: true, Since: t.since, Named: p.named,
+		But: p.ahead}
 }
 
 // wasCut reports whether the checks of the try came to no end.

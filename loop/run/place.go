@@ -29,6 +29,7 @@ type place struct {
 	repo   *gitops.Repo // nil: a folder
 	branch string       // ref that receives the commits; "" for a detached HEAD
 	named  []string     // files that every attempt has as the user has them
+	ahead  []string     // but those where the branch has gone on from what is checked out
 	made   bool         // the branch was asked for by name: that it is not checked out is no news
 	takes  string       // the branch that is made, or brought up to date, before the first try; "" for none
 	inTree func(ctx context.Context, do func() error) error
@@ -241,7 +242,9 @@ func (p *place) prepare(ctx context.Context, from prompt.Try, since time.Time, l
 		if g.tip, err = p.head(ctx); err != nil {
 			return g, err
 		}
-		g.base, err = p.repo.CommitTree(g.tip)
+		if g.base, err = p.repo.CommitTree(g.tip); err == nil {
+			p.ahead, err = p.changedOn(ctx, g.base)
+		}
 	} else {
 		err = p.inTree(ctx, func() (err error) {
 			if err = p.repo.FinishArrival(ctx); err == nil {
@@ -258,9 +261,26 @@ func (p *place) prepare(ctx context.Context, from prompt.Try, since time.Time, l
 			return g, gitErr("take what the last iteration left", err)
 		}
 	}
+	start.But = p.ahead
 	start.Base, start.Before, start.At, start.Whole = g.base, g.before, g.tip, g.base != g.before
 	g.stand, err = p.ws.Prepare(ctx, start)
 	return g, err
+}
+
+// changedOn are the paths that the branch, with a tree, has otherwise than what is checked out.
+func (p *place) changedOn(ctx context.Context, tip gitops.Tree) (paths []string, err error) {
+	if len(p.named) == 0 {
+		return nil, nil
+	}
+	here, err := p.repo.HeadTree(ctx)
+	if err != nil || here == tip {
+		return nil, err
+	}
+	changes, err := p.repo.Changed(ctx, here, tip)
+	for _, c := range changes {
+		paths = append(paths, c.Path)
+	}
+	return paths, err
 }
 
 // continues puts an earlier try's work on top of what there is. Where the two do not go together the agent finds the

@@ -157,7 +157,7 @@ func (u *untouched) try(ctx context.Context, at *seats, c verify.Check) (*loop.B
 
 // start is how a check of a tree begins.
 func (p *place) start(g *ground) slot.Start {
-	return slot.Start{Base: g.base, Before: g.before, At: g.tip, Named: p.named}
+	return slot.Start{Base: g.base, Before: g.before, At: g.tip, Named: p.named, But: p.ahead}
 }
 
 // request is that of a check which looks at no try.

@@ -118,7 +118,8 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 		return stand, err
 	}
 	if len(start.Named) > 0 {
-		if s.named.Was, s.named.Paths, err = s.pool.opt.Repo.WithOwn(ctx, stand.Tree, start.Named); err != nil {
+		if s.named.Was, s.named.Paths, err = s.pool.opt.Repo.WithOwn(ctx, stand.Tree, start.Named,
+			start.But); err != nil {
 			return stand, gitErr("take the files that the spec names", err)
 		}
 	}

@@ -27,7 +27,8 @@ type Start struct {
 	// files of the user's, from the repository's top on, that are in the slot as he has them, and no work where git
 	// does not have them so
 	Named []string
-	Aside string // the log without its ending: restored files' changed versions are kept beside it
+	But   []string // are none of them: the branch has gone on from what the user's tree has there
+	Aside string   // the log without its ending: restored files' changed versions are kept beside it
 	// what its agent left, where that worked in another slot: what only that knows goes into the results. nil: it
 	// works here
 	Made *Result
