@@ -61,7 +61,7 @@ type engine interface {
 func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	commands := new(Commands)
 	var mu sync.Mutex
-	started := []*Commands{commands} // also those of slots
+	started := map[int][]*Commands{0: {commands}} // by slot
 	slot := func(s *slot.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		c, err := r.StartSlot(s, dir)
 		if err != nil {
@@ -69,16 +69,21 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		started = append(started, c)
+		started[s.Number] = append(started[s.Number], c)
 		return c.Agents(), c.Verifier(), c.Close, nil
 	}
-	refused := func() (hosts []string) {
+	refused := func(slots ...int) (hosts []string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, c := range started {
-			hosts = append(hosts, c.Refused()...)
+		for n, list := range started {
+			for _, c := range list {
+				if len(slots) == 0 || slices.Contains(slots, n) {
+					hosts = append(hosts, c.Refused()...)
+				}
+			}
 		}
-		return hosts
+		slices.Sort(hosts)
+		return slices.Compact(hosts)
 	}
 	saved := config.Hide(*r.Config, r.secrets)
 	r.Options.Saved = &saved

@@ -32,8 +32,9 @@ type Tools struct {
 	// called with each event after it is written, in order; the run waits for it
 	Observe func(journal.Event)
 
-	Looks   []attempt.Look  // further checks of work that passed the verify command
-	Refused func() []string // hosts the sandbox refused since the last call; nil: unknown
+	Looks []attempt.Look // further checks of work that passed the verify command
+	// hosts the sandbox refused in these slots, or in all, since the last call; nil: unknown
+	Refused func(slots ...int) []string
 
 	Accounts *quota.Accounts // which accounts are out of quota; nil remembers nothing
 
@@ -142,14 +143,18 @@ func RedactEvent(m *redact.Redactor, e *journal.Event) {
 	}
 }
 
-// Denied lists what the sandbox refused the attempt with that log.
-func (t *Tools) Denied(c *Config, root string, list *tasks.File, log string) []string {
-	if !c.Confined() {
+// Hosts are those that the sandbox refused in these slots, or in all, since it was asked last.
+func (t *Tools) Hosts(slots ...int) []string {
+	if t.Refused == nil {
 		return nil
 	}
-	var hosts []string
-	if t.Refused != nil {
-		hosts = t.Refused()
+	return t.Refused(slots...)
+}
+
+// Denied lists what the sandbox refused the attempt with that log, these hosts among it.
+func (t *Tools) Denied(c *Config, root string, list *tasks.File, log string, hosts []string) []string {
+	if !c.Confined() {
+		return nil
 	}
 	fixed, others := source.Protected(c, root, list)
 	return attempt.Denied(root, append(fixed, others...), log, hosts)

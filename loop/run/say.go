@@ -85,7 +85,7 @@ func (r *Run) endLine(e prompt.Event, spoke []gate.Decision) (end *journal.Event
 	}
 	end.Detail.Passed, end.Detail.Words = res.Verify != nil && res.Passed(), store.Preview(res.Agent.Final)
 	if res.Agent.End != agent.Finished || !res.Passed() {
-		end.Detail.Denied = r.tools.Denied(&r.job.Config, r.root, nil, t.in.Log)
+		end.Detail.Denied = r.tools.Denied(&r.job.Config, r.root, nil, t.in.Log, r.tools.Hosts())
 		end.Detail.Output = loop.Output(res)
 	}
 	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), loop.MaxChanged)] {

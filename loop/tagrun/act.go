@@ -50,6 +50,9 @@ func (r *Run) acted(res *result) error {
 			return errors.Join(r.happened(res.event, res.lines...), r.happened(scheduler.Trouble{Why: "baseline", Code: 2}))
 		}
 	}
+	if e, ok := res.event.(scheduler.CheckEnded); ok && r.made[e.Task] != nil {
+		r.made[e.Task].hosts = append(r.made[e.Task].hosts, r.ground.tools.Hosts(r.checkSlots()...)...)
+	}
 	if e, ok := res.event.(scheduler.CheckEnded); ok && e.Result == scheduler.Failed && r.made[e.Task] != nil {
 		for _, line := range res.lines { // what its agent was refused may be why
 			line.Detail.Denied = r.denied(r.made[e.Task])
@@ -139,6 +142,16 @@ func (r *Run) freeTree() *tree {
 	t := &tree{}
 	r.trees.tips = append(r.trees.tips, t)
 	return t
+}
+
+// checkSlots are the slots of the trees in which attempts are checked.
+func (r *Run) checkSlots() (numbers []int) {
+	for _, t := range r.trees.tips {
+		if t.seats != nil {
+			numbers = append(numbers, t.slot.Number)
+		}
+	}
+	return numbers
 }
 
 // in has do run in a check tree, which is in use until its result is taken.

@@ -496,6 +496,7 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 	if err != nil {
 		return r.broke(err, scheduler.AttemptEnded{Task: b.Task, Outcome: scheduler.Cancelled})
 	}
+	b.hosts = r.ground.tools.Hosts(b.unit.Slot)
 	e := scheduler.AttemptEnded{Task: b.Task, Outcome: out.outcome, USD: usd(&b.res.Agent), Kept: out.kept}
 	if out.outcome == scheduler.Clean || out.outcome == scheduler.Cancelled && b.res.Agent.End == "" {
 		delete(r.made, b.Task) // what merges by now is that of the attempt which clashed
@@ -543,7 +544,7 @@ func (r *Run) attemptEnded(b *begun, out ended, err error) error {
 
 // denied is what the sandbox refused the agent of an attempt.
 func (r *Run) denied(m *made) []string {
-	return r.ground.tools.Denied(r.ground.config, r.ground.root, r.job.File, m.in.Log)
+	return r.ground.tools.Denied(r.ground.config, r.ground.root, r.job.File, m.in.Log, m.hosts)
 }
 
 // diskTrouble lets a run end whose disk is full.

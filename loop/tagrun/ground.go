@@ -125,6 +125,7 @@ type made struct {
 	commit string         // that it names: its first parent is from, its tree res.Work.After
 
 	began    time.Time     // when its agent started
+	hosts    []string      // that the sandbox refused it
 	accepts  *store.Accept // a person's decision, which its checks cannot refuse; nil for none
 	accepted string        // that in words
 	takes    string        // the branch's commit that it takes in, a parent of its own; "" for none

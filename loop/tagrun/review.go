@@ -38,7 +38,12 @@ func (r *Run) review(a scheduler.Attempt) error {
 	g, ctx, on, v := &r.ground, r.asks.Now, r.lane(a.Lane), r.voice(m.unit)
 	r.start(func() func() error {
 		j, err := judge(ctx, g, m, in, on, v)
-		return func() error { return r.reviewed(m, &j, by, err) }
+		return func() error {
+			if on.seats != nil {
+				m.hosts = append(m.hosts, r.ground.tools.Hosts(on.slot.Number)...)
+			}
+			return r.reviewed(m, &j, by, err)
+		}
 	})
 	return nil
 }
