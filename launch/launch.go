@@ -1022,8 +1022,8 @@ func (r *Run) checkOwed(ctx context.Context) {
 	for _, a := range list {
 		r.found = append(r.found, source.Problem{
 			Message: fmt.Sprintf("all tasks of tag %q are done, and %s (%s) is blocked: %s", r.Name(), a.Task, a.Title, a.Reason),
-			Hint: fmt.Sprintf("descartes why %s%s; commit what mends it, or --retry-blocked tries it again",
-				terminal.Quote(a.Task), config.ListFlags(r.Name(), r.Config.Scud.TasksFile)),
+			Hint: "descartes why " + terminal.Quote(a.Task) + config.ListFlags(r.Name(), r.Config.Scud.TasksFile) +
+				"; commit what mends it, or --retry-blocked tries it again",
 			Err: &source.NothingRunsError{Tag: r.Name(), Blocked: 1}})
 	}
 }
