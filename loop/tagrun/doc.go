@@ -9,7 +9,8 @@
 //	chain.go     the trunk as git has it                     end.go        how the run ends, in words
 //	requests.go  what people and signals ask                 list.go       the list: read, changed by others, written
 //	say.go       what people want to know beside the events
-//	ground.go    what actions stand on
+//	prompt.go    the text that an agent is given          outcome.go    what an agent's run came to
+//	statefile.go the state file                           ground.go     what actions stand on
 //
 // The deciding goroutine, Run.Run, owns the machine, the book, the list and the lanes. An action has a goroutine of its
 // own: it gets the ground, the trunk as it stands, and values; it comes back with a result, which is values too. What it

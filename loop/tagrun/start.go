@@ -428,18 +428,6 @@ func (r *Run) status(id, journal string) string {
 	return journal
 }
 
-// snapshot is the run as its state file would show it now.
-func (r *Run) snapshot() *store.State {
-	s := r.book.Snapshot()
-	if began := r.book.State.StartedAt; !began.IsZero() { // by it a fleet knows the run, before its first event and later
-		s.StartedAt = began
-	}
-	c := r.job.Graph.Counts()
-	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
-	s.Entries = r.entries()
-	return s
-}
-
 // give notes for the next run what the state file says that nothing else does.
 func (r *Run) give() error {
 	r.book.State.Entries = r.entries()
@@ -493,19 +481,6 @@ func (r *Run) watchTree(ctx context.Context) error {
 		return ""
 	}
 	return nil
-}
-
-// listSaved saves the state file, which says up to which event the list is complete.
-func (r *Run) listSaved(pending bool) error {
-	r.book.State.ListOn = r.list.on()
-	s := r.snapshot()
-	if pending {
-		s.Seq = r.told.listed
-	} else if err := r.ground.home.Listed(r.ground.tools.FS, r.ID(), s.Seq); err != nil {
-		return err
-	}
-	r.told.listed = s.Seq
-	return r.book.Own.Save(s)
 }
 
 // Close releases the run's files and locks. What was recorded is on disk before it returns.
