@@ -287,7 +287,7 @@ func (r *Run) isReady(t *Task, s *survey) bool {
 	case !r.isInStep(t):
 		return false
 	}
-	return t.isOurs() || t.Wave <= s.going || len(r.Lanes) > 1 && !r.Settings.Barrier && !r.Settings.Step
+	return t.isOurs() || r.Settings.Only != "" || t.Wave <= s.going || len(r.Lanes) > 1 && !r.Settings.Barrier && !r.Settings.Step
 }
 
 // isInStep reports whether a step is for a task: its wave, or the one task that was named. Without one all are.

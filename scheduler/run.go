@@ -187,6 +187,7 @@ func (r *Run) requested(e Requested) {
 				t.Word = ""
 			}
 			r.move(t, Pending, -1)
+			r.numberWaves() // what it needs may have come to a later wave
 			if t.Wave < r.Waves.Upto { // the step is for it
 				r.Waves.Upto = t.Wave
 			}
@@ -322,7 +323,7 @@ func (r *Run) resumed(e Resumed) {
 	r.setLimits(e.Limits)
 	r.numberWaves()
 	r.Waves.Upto = 0
-	if r.Settings.Step {
+	if r.Settings.Step && r.Settings.Only == "" {
 		r.Waves.Upto = r.survey(time.Time{}).open
 	}
 }

@@ -476,6 +476,7 @@ func (b *books) asked(e scheduler.Requested) {
 			n.forget()
 			n.before = &was
 			n.overruled = true
+			b.number()
 			if n.waveNo < b.upto {
 				b.upto = n.waveNo
 			}
@@ -1050,7 +1051,7 @@ func (b *books) resume(e scheduler.Resumed) {
 	b.after()
 	b.limit(e.Limits)
 	b.number()
-	if b.upto = 0; b.set.Step {
+	if b.upto = 0; b.set.Step && b.set.Only == "" {
 		b.upto = b.day(time.Time{}).open
 	}
 }

@@ -319,7 +319,7 @@ func (b *books) mayStart(n *note, d *day) string {
 		return "the step is for another task"
 	case b.wantsBaseline():
 		return "the baseline is not known"
-	case (len(b.lanes) == 1 || b.set.Barrier || b.set.Step) && n.waveNo > d.going && !n.isOurs():
+	case (len(b.lanes) == 1 || b.set.Barrier || b.set.Step) && b.set.Only == "" && n.waveNo > d.going && !n.isOurs():
 		return "a wave before it is not in the branch"
 	}
 	if len(b.lanes) == 1 && b.doubt.task != "" {
