@@ -128,7 +128,10 @@ func (u *user) act(c int) {
 		if at := u.git("rev-parse", "refs/stash"); at != u.stashes[len(u.stashes)-1] {
 			u.stashes = append(u.stashes, at)
 			text, _ := os.ReadFile(filepath.Join(u.dir, name))
-			u.files[name], u.staged[name] = string(text), u.blob(name)
+			u.files[name] = string(text)
+			if at := u.blob(name); at == u.git("rev-parse", "HEAD:"+name) { // else it failed, and the index is as it was
+				u.staged[name] = at
+			}
 		}
 	case "overlap":
 		if fi, err := os.Lstat(filepath.Join(u.dir, other)); err == nil && fi.Mode().IsRegular() && luck < 50 {
