@@ -8,7 +8,8 @@ import (
 // Accounts is whose quota can be used. A wait is a time in here, whoever met the limit; it is no goroutine and keeps
 // no lane. Times are computed by the executor and come in events.
 type Accounts struct {
-	until   map[string]time.Time // out of quota until then
+	// out of quota until then: a wait ends when Next is asked at that time or later, which the executor does every tick
+	until   map[string]time.Time
 	rest    map[string]time.Time // after a passing fault of its provider: its turn is kept
 	faults  map[string]int       // in a row
 	refused map[string]bool      // its login or command line, in this run

@@ -6,7 +6,8 @@
 //
 // Where a rule stands: task.go has the stages and what the list says of a task, attempt.go how agents' runs end,
 // check.go how checks do, merge.go what follows from one, trunk.go and chain.go what is taken in and committed,
-// rewind.go what a person or a kill takes back, waves.go when a wave is committed and checked, next.go who starts next
-// and with whose quota, accounts.go waits and rests, breaker.go failures in a row, limits.go what may be used, list.go a
-// changed list and the waves' numbers, end.go why no agent starts and how a run ends.
+// rewind.go what a person takes back, requests.go what else he asks (pause, retry, accept), run.go what a kill left,
+// waves.go when a wave is committed and checked, next.go who starts next and with whose quota, accounts.go waits and
+// rests, breaker.go failures in a row, limits.go what may be used, list.go a changed list and the waves' numbers, end.go
+// why no agent starts and how a run ends.
 package scheduler

@@ -105,7 +105,7 @@ func (r *Run) Next(now time.Time) []Action {
 		if r.isAtWork() {
 			return nil
 		}
-		return []Action{r.cut()}
+		return []Action{r.cutTrunk()}
 	}
 	s := r.survey(now)
 	var todo []Action

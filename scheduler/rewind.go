@@ -2,9 +2,9 @@ package scheduler
 
 import "slices"
 
-// cut is what follows when commits of ours are gone from the branch, and a person resumes: he has rewound it. The
+// cutTrunk is what follows when commits of ours are gone from the branch, and a person resumes: he has rewound it. The
 // trunk ends before the first of them, and what was made on more than that is made again, but for what the branch has.
-func (r *Run) cut() CutTrunk {
+func (r *Run) cutTrunk() CutTrunk {
 	tip, lost := len(r.Trunk.Entries), set(r.Trunk.Lost)
 	for i, x := range r.Trunk.Entries {
 		if lost[x.Task] {

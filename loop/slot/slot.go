@@ -112,7 +112,16 @@ func (s *Slot) ref(what string) string {
 
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot
 // that cannot be set up is made again.
-func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
+func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
+	stand, err = s.setUp(ctx, start)
+	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken { // somebody's gc pruned what nothing led to yet
+		s.pool.opt.Repo.AwaitGC(ctx)
+		stand, err = s.setUp(ctx, start)
+	}
+	return stand, err
+}
+
+func (s *Slot) setUp(ctx context.Context, start Start) (Stand, error) {
 	stand, err := s.aim(ctx, start)
 	if err != nil {
 		return stand, err

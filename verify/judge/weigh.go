@@ -83,8 +83,12 @@ func (w *weighing) oldResults(add func(string, bool, string, ...any)) (fail []st
 		if refuses {
 			way = w.way
 		}
-		add("stays-red", refuses, "with the tests as they were %s that failed before still fail, and %d pass now: %s%s",
-			count(len(red), "test"), len(turned), few(red), way)
+		verb := "fail"
+		if len(red) == 1 {
+			verb = "fails"
+		}
+		add("stays-red", refuses, "with the tests as they were %s %s as before, and %d pass now: %s%s",
+			count(len(red), "test"), verb, len(turned), few(red), way)
 	}
 	if len(broke) > 0 {
 		add("old-fails", false, "with the tests as they were %s that passed before fail: %s", count(len(broke), "test"),
