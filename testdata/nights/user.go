@@ -149,7 +149,13 @@ func (u *user) act(c int) {
 			u.git("checkout", "-q", "-b", fmt.Sprintf("user-%d", c))
 		}
 	case "back":
-		u.git("checkout", "-q", "main")
+		if _, err := u.try("checkout", "-q", "main"); err == nil { // what he committed elsewhere stays there
+			for name := range u.files {
+				if text, err := os.ReadFile(filepath.Join(u.dir, name)); err == nil {
+					u.files[name] = string(text)
+				}
+			}
+		}
 	case "prune":
 		if luck < 50 {
 			u.git("gc", "-q", "--prune=now")
