@@ -236,11 +236,13 @@ func (a *run) agent(ctx context.Context) (err error) {
 	return a.gather(q)
 }
 
-// Killed completes the log of an attempt whose run was killed before it could mask its prompt and add the agent's
-// standard error. Who resumes the run masks all its logs.
+// Killed completes the log of an attempt whose run was killed before it could mask its prompt and the agent's standard
+// error, which it adds to the log. Who resumes the run has masked that.
 func (r *Runner) Killed(log string) error {
-	if _, err := r.Redact.Log(r.PromptFile(), 0, 0); err != nil {
-		return err
+	for _, path := range []string{r.PromptFile(), r.errors()} {
+		if _, err := r.Redact.Log(path, 0, 0); err != nil {
+			return err
+		}
 	}
 	return r.gather(agent.Request{Log: log, ErrLog: r.errors()})
 }
