@@ -65,10 +65,10 @@ type Fleet interface {
 }
 
 // Joins is a run whose attempts a fleet makes.
-type Joins interface {
-	ID() string
-	State() *store.State
-	Warn(text string) error // safe while it runs
+type Joins struct {
+	ID        string
+	StartedAt time.Time
+	Warn      func(text string) // people hear it while the run lasts; safe for concurrent use
 }
 
 // Problems is everything that keeps a run from starting.

@@ -98,13 +98,21 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		tools.Away, tools.Accounts = r.Fleet, nil
 	}
 	var l engine
-	var joins Joins
+	joined := false
 	if r.Tag == nil {
 		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
 	} else {
 		var tag *tagrun.Run
 		tag, err = tagrun.Start(ctx, r.Root, r.Tag, tools, r.Options)
-		l, joins = tag, tag
+		l = tag
+		if away && err == nil {
+			joins := Joins{ID: tag.ID(), StartedAt: tag.State().StartedAt, Warn: tag.Warn}
+			tag.First(func(ctx context.Context) error {
+				err := r.Fleet.Join(ctx, r, joins, saved)
+				joined = err == nil
+				return err
+			})
+		}
 	}
 	if err != nil {
 		return e, err
@@ -117,15 +125,12 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
-	if away {
-		if err := r.Fleet.Join(ctx, r, joins, saved); err != nil {
-			return e, err
-		}
-		defer func() { // where it was cut short, its refs are for the run that resumes it
+	defer func() { // where it was cut short, its refs are for the run that resumes it
+		if joined {
 			err = errors.Join(err, r.Fleet.Close(context.WithoutCancel(ctx), err == nil &&
 				e.Ending != journal.GitRefused && len(e.History.Left()) == 0))
-		}()
-	}
+		}
+	}()
 	out, err := l.Run(ctx, h.Soft)
 	return Ended{Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(),
 		Loose: l.Uncommitted()}, err

@@ -145,17 +145,16 @@ func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l launch.Joins, cfg 
 	if address == config.DefaultAddress {
 		address = ""
 	}
-	note := func(text string) { _ = l.Warn(text) }
 	var wait func(string)
 	if r.Options.Resume != "" { // its attempts go on meanwhile
-		wait = note
+		wait = l.Warn
 	}
 	carrier, err := dial(ctx, address, wait)
 	if err == nil {
 		err = f.Start(ctx, fleet.Options{Repo: r.Repo, Remote: remote, Config: cfg, Carrier: carrier,
-			Note: note,
-			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(),
-				r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
+			Note: l.Warn,
+			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID,
+				r.Root+"\n"+l.StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
 	}
 	if _, git := errors.AsType[*slot.GitError](err); git {
 		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err),

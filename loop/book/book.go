@@ -3,8 +3,11 @@
 package book
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 
+	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -50,6 +53,23 @@ func (b *Book) Write(lines ...*journal.Event) error {
 		}
 	}
 	return nil
+}
+
+// Begun reports whether anything was written down.
+func (b *Book) Begun() bool { return b.Journal != nil && b.Journal.Seq() > 0 }
+
+// Close closes the journal. A run that never began, as it was refused, leaves no folder that would keep its name from
+// the next one.
+func (b *Book) Close() error {
+	if b.Journal == nil {
+		return nil
+	}
+	err := b.Journal.Close()
+	dir := filepath.Dir(b.Journal.Path())
+	if logs, lerr := os.ReadDir(filepath.Join(dir, "logs")); !b.Begun() && lerr == nil && len(logs) == 0 {
+		err = errors.Join(err, plainfile.RemoveAll(dir))
+	}
+	return err
 }
 
 // Snapshot is the run as its state file shows it now.

@@ -269,10 +269,8 @@ func (r *Run) Close() error {
 	if r.place != nil {
 		errs = append(errs, r.place.close())
 	}
-	if r.book.Journal != nil {
-		if err := r.book.Journal.Close(); !r.ends.full || !loop.DiskFull(err) {
-			errs = append(errs, err)
-		}
+	if err := r.book.Close(); !r.ends.full || !loop.DiskFull(err) {
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, r.locks.Release())...)
 }

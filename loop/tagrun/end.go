@@ -257,7 +257,7 @@ func (r *Run) end(ctx context.Context, e scheduler.End) (loop.Outcome, error) {
 	if err := r.list.write(); err != nil {
 		return r.fail(err)
 	}
-	if out.Ending == journal.BaselineFails && r.job.Import != nil && r.book.History.Iteration == 0 {
+	if out.Ending == journal.BaselineFails && r.imported && r.book.History.Iteration == 0 {
 		r.unmake()
 	}
 	if r.list.unread != nil && len(r.list.pending) > 0 && out.Ending.Final() {

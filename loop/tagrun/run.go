@@ -28,23 +28,25 @@ type Run struct {
 	book    *book.Book
 	asks    *requests.Requests
 
-	machine *scheduler.Run
-	job     *source.Job
-	list    *listFile
-	now     standing
-	lanes   []*lane
-	trees   trees
-	seats   []*seats         // all that were opened
-	bench   *lab.Lab         // for looks that run commands on trees; nil: none does
-	made    map[string]*made // by task: the work that its last agent left
-	kept    []gitops.Ref     // attempts of this run and of others, as of its start
+	machine  *scheduler.Run
+	job      *source.Job
+	list     *listFile
+	imported bool // this start made the list from the plan
+	now      standing
+	lanes    []*lane
+	trees    trees
+	seats    []*seats         // all that were opened
+	bench    *lab.Lab         // for looks that run commands on trees; nil: none does
+	made     map[string]*made // by task: the work that its last agent left
+	kept     []gitops.Ref     // attempts of this run and of others, as of its start
 
-	told told
-	ends endings
-	did  chan func() error // what an action came to
-	said chan report       // what it says meanwhile
-	news chan string       // what people should know of the fleet, from outside
-	busy int               // actions at work
+	told  told
+	ends  endings
+	first func(context.Context) error
+	did   chan func() error // what an action came to
+	said  chan report       // what it says meanwhile
+	news  chan string       // what people should know of the fleet, from outside
+	busy  int               // actions at work
 }
 
 // trees are where commits are checked.
@@ -79,12 +81,24 @@ type report struct {
 	done  chan error
 }
 
+// First has something slow done when the run begins, before all else: what it says by Warn is heard. Where it fails the
+// run never begins, and its error is that of Run.
+func (r *Run) First(do func(context.Context) error) { r.first = do }
+
 // Run works until the run ends: closing soft lets what is under way finish, cancelling ctx interrupts it. Either way
 // the state is saved. An error is an internal one, or one of the machine.
 func (r *Run) Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, error) {
 	r.asks = requests.New(ctx, soft, func() (store.Request, bool) { return r.ground.home.Asked(r.ID()) },
 		r.book.Own.Marked)
 	defer r.asks.Close()
+	if r.first != nil {
+		if err := r.await(func(ctx context.Context) func() error {
+			err := r.first(ctx)
+			return func() error { return err }
+		}); err != nil {
+			return r.fail(err)
+		}
+	}
 	if err := r.await(r.resume); err != nil {
 		return r.refused(err)
 	}
@@ -316,12 +330,11 @@ func (r *Run) stages() map[string]scheduler.Stage {
 }
 
 // Warn has people hear something while the run lasts. It is safe for concurrent use, and waits for nobody.
-func (r *Run) Warn(text string) error {
+func (r *Run) Warn(text string) {
 	select {
 	case r.news <- text:
 	default: // there is more of it than anybody reads
 	}
-	return nil
 }
 
 // ID is the loop's id.

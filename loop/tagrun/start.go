@@ -82,6 +82,7 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 		if _, err := j.Import.Write(g.root, g.tag); err != nil {
 			return "", err
 		}
+		r.imported = true
 	}
 	var old *store.Saved
 	if opt.Resume == "" {
@@ -495,10 +496,11 @@ func (r *Run) Close() error {
 	if r.list != nil && r.machine.Ended != "" && r.ends.full == "" {
 		errs = append(errs, r.writeLast())
 	}
-	if r.book.Journal != nil {
-		if err := r.book.Journal.Close(); r.ends.full == "" || !loop.DiskFull(err) {
-			errs = append(errs, err)
-		}
+	if err := r.book.Close(); r.ends.full == "" || !loop.DiskFull(err) {
+		errs = append(errs, err)
+	}
+	if r.imported && !r.book.Begun() {
+		r.unmake()
 	}
 	return errors.Join(append(errs, r.locks.Release())...)
 }
