@@ -3,6 +3,7 @@ package tagrun
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -179,7 +180,7 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	r.res = &res
 	if e.Result == scheduler.Failed {
 		e.Signature = signature(&res)
-		if err := rekeep(gctx, g, m, &res, nil); err != nil {
+		if err := rekeep(gctx, g, m, &res, nil, nil); err != nil {
 			return r, err
 		}
 		end := finished(g, m, &res)
@@ -203,7 +204,8 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	if !a.Checked && res.Work.After != "" {
 		tree = res.Work.After
 	}
-	if err := rekeep(gctx, g, m, &res, nil); err != nil {
+	end := finished(g, m, &res)
+	if err := rekeep(gctx, g, m, &res, nil, end); err != nil {
 		return r, err
 	}
 	next := now
@@ -225,10 +227,13 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 		return r, gitErr("merge the work on task "+a.Task, err)
 	}
 	r.now = &next
-	integrated := &journal.Event{Type: journal.Integrated, Unit: m.unit, Tree: string(next.chain.Tree),
-		Commit: next.chain.Tip}
-	r.lines = []*journal.Event{finished(g, m, &res), integrated}
+	r.lines = []*journal.Event{end, integrated(m.unit, string(next.chain.Tree), next.chain.Tip)}
 	return r, bringNamed(gctx, g, &res, v)
+}
+
+// integrated is the line of a merge.
+func integrated(u journal.Unit, tree, commit string) *journal.Event {
+	return &journal.Event{Type: journal.Integrated, Unit: u, Tree: tree, Commit: commit}
 }
 
 // passed makes what passed the attempt's work where hooks or checks changed it: that is what is reviewed and merged.
@@ -367,7 +372,7 @@ func changedInMerge(ctx context.Context, g *ground, m *made, tree gitops.Tree) (
 func clashed(ctx context.Context, g *ground, now *standing, e scheduler.CheckEnded, m *made,
 	met []gitops.Conflict) (result, error) {
 	clash := trunk.Clash{Conflicts: met, After: now.chain.Since(m.from)}
-	if err := rekeep(ctx, g, m, &m.res, &clash); err != nil {
+	if err := rekeep(ctx, g, m, &m.res, &clash, nil); err != nil {
 		return result{}, err
 	}
 	e.Result, e.Paths = scheduler.Clashed, clash.Paths()
@@ -378,8 +383,9 @@ func clashed(ctx context.Context, g *ground, now *standing, e scheduler.CheckEnd
 }
 
 // rekeep says in the commit that keeps an attempt what its check came to, so that the next clone knows; the work stays
-// as it is. clash says where it does not merge; else nil.
-func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash *trunk.Clash) error {
+// as it is. clash says where it does not merge; else nil. end is the line of what is merged next, which a run that is
+// killed before it can write that down finds there; else nil.
+func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash *trunk.Clash, end *journal.Event) error {
 	was, err := g.repo.ReadCommit(m.commit)
 	if err != nil {
 		return gitErr("read the work on task "+m.task.ID, err)
@@ -400,7 +406,15 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash 
 			message += line + "\n"
 		}
 	}
-	commit, err := g.repo.Keep(ctx, m.ref, was.Tree, was.Parents, g.tools.Redact.Text(message))
+	message = g.tools.Redact.Text(message)
+	if end != nil {
+		data, err := json.Marshal(end)
+		if err != nil {
+			return fmt.Errorf("encode the end of an attempt: %w", err)
+		}
+		message += passedTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
+	}
+	commit, err := g.repo.Keep(ctx, m.ref, was.Tree, was.Parents, message)
 	if err != nil {
 		return gitErr("keep the work on task "+m.task.ID, err)
 	}
@@ -410,6 +424,9 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash 
 
 // keptTrailer begins the lines of such a commit that stay when its verdict is added.
 const keptTrailer = "Descartes-Left: "
+
+// passedTrailer names, in the message of the commit that is merged, the line of the journal that says so.
+const passedTrailer = "Descartes-Passed"
 
 // finished is the line of the end of an attempt that was checked.
 func finished(g *ground, m *made, res *attempt.Result) *journal.Event {

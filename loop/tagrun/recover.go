@@ -23,11 +23,12 @@ import (
 
 // remains are what git and the disk have of a run that went before.
 type remains struct {
-	trunk trunkState
-	kept  []gitops.Ref
-	ended []*found         // attempts whose agents ended before that could be written down
-	alive []*journal.Event // that a fleet still makes
-	cut   []*found         // attempts that were killed
+	trunk  trunkState
+	kept   []gitops.Ref
+	merged []*journal.Event // the lines of what the trunk has, and the journal does not
+	ended  []*found         // attempts whose agents ended before that could be written down
+	alive  []*journal.Event // that a fleet still makes
+	cut    []*found         // attempts that were killed
 }
 
 // found is an attempt that a killed run left open.
@@ -88,6 +89,11 @@ func (r *Run) look(ctx context.Context) (rest remains, err error) {
 		return rest, err
 	}
 	for _, open := range r.book.History.Left() {
+		lines, err := mergedIn(g, open.Unit, rest.trunk.now.chain.Links)
+		if err != nil {
+			return rest, err
+		}
+		rest.merged = append(rest.merged, lines...)
 		t := r.machine.Task(open.Task)
 		if t == nil || t.Lane < 0 || t.Purpose == scheduler.Review {
 			continue // its agent has ended
@@ -168,6 +174,25 @@ func (r *Run) found(ctx context.Context, open *journal.Event, links []trunk.Link
 	return f, nil
 }
 
+// mergedIn are the lines of an open attempt which the trunk has: the run was killed before it wrote them.
+func mergedIn(g *ground, u journal.Unit, links []trunk.Link) ([]*journal.Event, error) {
+	commit, err := g.repo.RefCommit(store.RefPrefix(g.id, u.Task) + strconv.Itoa(u.Attempt))
+	at := slices.IndexFunc(links, func(l trunk.Link) bool { return l.Unit == u.Task && l.Brought == commit })
+	if err != nil || commit == "" || at < 0 {
+		return nil, wrapped("look at what a killed run left", err)
+	}
+	made, err := g.repo.ReadCommit(commit)
+	if err != nil {
+		return nil, gitErr("look at what a killed run left", err)
+	}
+	text := made.Trailers[passedTrailer]
+	end := new(journal.Event)
+	if len(text) == 0 || json.Unmarshal([]byte(text[0]), end) != nil { // masked in the middle
+		return nil, nil
+	}
+	return []*journal.Event{end, integrated(u, string(links[at].Tree), links[at].Hash)}, nil
+}
+
 // leftIn is what an agent left by the message of the commit that keeps it; nil if it says nothing.
 func leftIn(g *ground, commit string) (*left, error) {
 	made, err := g.repo.ReadCommit(commit)
@@ -228,6 +253,7 @@ func (r *Run) resumed(rest remains) error {
 			lines = append(lines, e)
 		}
 	}
+	lines = append(lines, rest.merged...)
 	lines = append(lines, t.lines...)
 	blocked, done := r.listedOn(t.now.branch)
 	if t.now.isAside() {

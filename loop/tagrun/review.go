@@ -88,7 +88,7 @@ func judge(ctx context.Context, g *ground, m *made, in attempt.Input, on *lane, 
 		if j.outcome = scheduler.Rejected; j.res.Objection.Ask {
 			j.outcome = scheduler.Asks
 		}
-		err = rekeep(gctx, g, m, &j.res, nil)
+		err = rekeep(gctx, g, m, &j.res, nil, nil)
 	case ctx.Err() != nil:
 		j.outcome = scheduler.Cancelled
 	default:
