@@ -90,6 +90,9 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err != nil {
 		return err
 	}
+	if err := s.setsUpAnew(cmd, root, &was); err != nil {
+		return err
+	}
 	was.Scud.RetryBlocked = false
 	base := &config.File{Settings: config.New()}
 	base.Config = was
@@ -130,8 +133,7 @@ func unhidden(root string, st *store.State, notify bool) (config.Config, error) 
 	if f, err := config.ReadFile(cmp.Or(saved.SettingsFile, filepath.Join(root, config.SettingsFile)),
 		false); err == nil {
 		file = f.Config
-		// corrected where a commit did not pass by itself
-		saved.Pool.Keep = file.Pool.Keep
+		corrected(&saved, &file)
 	}
 	if notify {
 		saved.Notify = nil
@@ -144,6 +146,32 @@ func unhidden(root string, st *store.State, notify bool) (config.Config, error) 
 			st.ID, strings.Join(missing, ", "))
 	}
 	return cfg, nil
+}
+
+// corrected gives a run what its settings file says by now of what a check has: a person corrects it where a commit
+// did not pass by itself. What was typed stays.
+func corrected(saved, file *config.Config) {
+	if !typedKey(saved, "pool.keep") {
+		saved.Pool.Keep = file.Pool.Keep
+	}
+	if !typedKey(saved, "pool.setup_on") {
+		saved.Pool.SetupOn = file.Pool.SetupOn
+	}
+}
+
+// setsUpAnew does the same with the set-up command, which has to be trusted as at a start.
+func (s *settings) setsUpAnew(cmd *cobra.Command, root string, was *config.Config) error {
+	file, err := config.ReadFile(settingsPath(root, *was), false)
+	if err != nil || file.Pool.Setup == was.Pool.Setup || typedKey(was, "pool.setup") {
+		return nil // a file that cannot be read changes nothing
+	}
+	s.file, was.Pool.Setup = file, file.Pool.Setup
+	return s.trusted(cmd, root)
+}
+
+// typedKey reports whether a run got a setting by --set.
+func typedKey(c *config.Config, key string) bool {
+	return slices.ContainsFunc(c.Typed["set"], func(s string) bool { return strings.HasPrefix(s, key+"=") })
 }
 
 // shown are a run's settings for whoever only looks at it, and what takes its secrets out of what is shown.

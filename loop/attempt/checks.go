@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
+	"descartes/loop/slot"
 	"descartes/verify"
 )
 
@@ -168,15 +171,31 @@ func Check(ctx context.Context, v Verifier, q verify.Request, c *Command) (res v
 // InNoCommit says of files what keeps them from a commit.
 const InNoCommit = ", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
 
-// Lacking names, where a check failed, the source files of an agent that the check's tree lacks.
-func Lacking(v *verify.Result, hidden []string) *verify.Result {
-	if v == nil || v.Passed || v.Cancelled || len(hidden) == 0 {
+// Lacking names, where a check failed, what of an attempt's work the check's tree lacks: source files that git ignores,
+// and what it put into folders of package managers, unless a lock file of its pins that.
+func Lacking(v *verify.Result, w *slot.Result) *verify.Result {
+	if v == nil || v.Passed || v.Cancelled {
+		return v
+	}
+	var why []string
+	if v.Why != "" {
+		why = append(why, v.Why)
+	}
+	if len(w.Hidden) > 0 {
+		why = append(why, "the check lacks "+oneline.List(w.Hidden)+InNoCommit)
+	}
+	pinned := slices.ContainsFunc(w.Changed, func(c gitops.Change) bool {
+		f, _ := lockfile.Of(c.Path)
+		return f.Frozen != "" && c.Op != 'D'
+	})
+	if len(w.Installs) > 0 && !pinned {
+		why = append(why, "the check lacks what was put into "+oneline.List(w.Installs)+
+			", which no commit has: commit a lock file that pins it, or have pool.setup make it, when a file of pool.setup_on changes")
+	}
+	if len(why) == 0 {
 		return v
 	}
 	named := *v
-	named.Why = "the check lacks " + oneline.List(hidden) + InNoCommit
-	if v.Why != "" {
-		named.Why = v.Why + "; " + named.Why
-	}
+	named.Why = strings.Join(why, "; ")
 	return &named
 }

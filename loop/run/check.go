@@ -107,7 +107,7 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 		return c, err
 	}
 	if at != &p.seats {
-		t.res.Verify = attempt.Lacking(t.res.Verify, t.res.Work.Hidden)
+		t.res.Verify = attempt.Lacking(t.res.Verify, &t.res.Work)
 	}
 	if !t.wasCut() {
 		if err := withoutOurs(gctx, p, job, t); err != nil {

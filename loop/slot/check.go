@@ -105,6 +105,44 @@ func (s *Slot) hidden(ctx context.Context, ignored []string) (files []string, er
 	return slices.DeleteFunc(files, func(name string) bool { return slices.Contains(old, name) }), nil
 }
 
+// caches are what programs leave in the folders of package managers while they run.
+var caches = gitops.NewPatterns([]string{".cache", ".vite", ".vite-temp", ".vitest", ".package-lock.json",
+	".yarn-state.yml", ".modules.yaml", "pyvenv.cfg"})
+
+// installs lists the folders of package managers into which something was put since the attempt began: a check has them
+// as the user has them, with what lock files pin and pool.setup makes.
+func (s *Slot) installs(ignored []string) (folders []string) {
+	seen := 0
+	for _, name := range ignored {
+		if !among(name, installed) {
+			continue
+		}
+		top := filepath.Join(s.Tree(), name)
+		err := filepath.WalkDir(top, func(at string, e fs.DirEntry, err error) error {
+			rel, _ := filepath.Rel(s.Tree(), at)
+			rel = filepath.ToSlash(rel)
+			seen++
+			var st oscall.Stat_t
+			switch {
+			case err != nil || seen > mostHidden:
+				return fs.SkipAll
+			case among(rel, idle) || among(rel, caches):
+				if e.IsDir() {
+					return fs.SkipDir
+				}
+			case e.Type().IsRegular() && oscall.Lstat(at, &st) == nil &&
+				time.Unix(st.Ctim.Unix()).After(s.start.Since):
+				return fs.ErrExist
+			}
+			return nil
+		})
+		if err != nil {
+			folders = append(folders, strings.TrimSuffix(name, "/"))
+		}
+	}
+	return folders
+}
+
 // only are those of the copies that a check slot gets.
 func (c *copies) only(kept func(name string) bool) *copies {
 	some := &copies{root: c.root}

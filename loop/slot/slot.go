@@ -305,6 +305,7 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 	}
 	ignored, err := s.git.Ignored(ctx)
 	if err == nil {
+		r.Installs = s.installs(ignored)
 		r.Hidden, err = s.hidden(ctx, ignored)
 	}
 	beside := s.beside(ignored)

@@ -56,6 +56,7 @@ type Result struct {
 	Alone     bool             // its slot had nothing that a check slot lacks
 	Beside    []string         // else what of that git ignores, the first of it
 	Hidden    []string         // source files that it wrote and git ignores
+	Installs  []string         // folders of package managers into which it put something
 	Commits   string           // tip of the agent's own commits
 	Lost      string           // why its work is lost, or ""
 	Removed   bool             // somebody else did that
@@ -77,7 +78,7 @@ func (r *Result) carry(made *Result) {
 	if made == nil {
 		return
 	}
-	r.Commits, r.Named, r.Hidden = made.Commits, made.Named, made.Hidden
+	r.Commits, r.Named, r.Hidden, r.Installs = made.Commits, made.Named, made.Hidden, made.Installs
 	r.Uncovered, r.LeftOut, r.Old = made.Uncovered, append(r.LeftOut, made.LeftOut...), append(r.Old, made.Old...)
 	r.Nested, r.Lost = append(r.Nested, made.Nested...), cmp.Or(r.Lost, made.Lost)
 	r.Removed, r.TookBack = r.Removed || made.Removed, cmp.Or(r.TookBack, made.TookBack)

@@ -87,7 +87,7 @@ type mergedWork struct {
 func (w mergedWork) joined(r slot.Result) slot.Result {
 	was := &w.was
 	r.LeftOut, r.Old, r.Named, r.Nested = was.LeftOut, was.Old, was.Named, was.Nested
-	r.Hidden, r.Beside, r.Uncovered = was.Hidden, was.Beside, was.Uncovered
+	r.Hidden, r.Installs, r.Beside, r.Uncovered = was.Hidden, was.Installs, was.Beside, was.Uncovered
 	r.Commits, r.Lost, r.Removed, r.TookBack = was.Commits, was.Lost, was.Removed, was.TookBack
 	r.Alone = true
 	return r
@@ -315,7 +315,7 @@ func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m 
 	if res, err = at.runner.Judge(ctx, w, in, res, v.tell); err != nil {
 		return res, err
 	}
-	if named := attempt.Lacking(res.Verify, res.Work.Hidden); named != res.Verify && res.Objection == nil {
+	if named := attempt.Lacking(res.Verify, &res.Work); named != res.Verify && res.Objection == nil {
 		res.Verify, res.Reason = named, named.Reason()
 	}
 	return res, nil
