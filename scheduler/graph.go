@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,6 +29,11 @@ type Options struct {
 	// More holds dependencies beyond those of the list, for example from a plan: for each task, the tasks of the list
 	// that it also waits for.
 	More map[string][]string
+
+	// InOrder says that the list has its author's order, as a plan does, which counts in place of the natural one: of
+	// what may run the next one in it is next, by priority, and no task is in an earlier wave than those that come
+	// before it so.
+	InOrder bool
 }
 
 // Graph is the dependency graph over the leaves of one task list. It keeps the statuses of a run, beginning with those
@@ -41,7 +47,7 @@ type Graph struct {
 	status     []tasks.Status
 	index      map[string]int // id to place, the first task of an id
 	duplicates map[int][]int  // first place of an id to the others
-	order      []int          // first places in natural order of ids
+	order      []int          // first places in natural order of ids, or in that of the list
 	rank       []int          // by place: position in order
 	family     family
 	in, out    []int // by place: vertices, the same for a leaf
@@ -50,6 +56,7 @@ type Graph struct {
 	lib        graph.Graph[int, int] // nil when New is done
 	succ, pred [][]int
 	sorted     []int // vertices, dependencies first; leaves on a cycle come before all others
+	earliest   []int // by place: the first wave that a task may be in, nil for any
 	waves      []Wave
 	cycles     []cycle
 	problems   []Problem
@@ -102,13 +109,17 @@ func New(list []tasks.Task, opt Options) *Graph {
 	for i := range list {
 		g.status[i] = list[i].Status
 	}
-	g.arrange()
+	g.arrange(opt.InOrder)
 	g.relate()
 	g.number()
 	g.connect(opt)
 	g.Number(nil)
 	if len(g.sorted) < len(g.nodes)-1 {
 		g.findCycles()
+		g.Number(nil)
+	}
+	if opt.InOrder {
+		g.follow()
 		g.Number(nil)
 	}
 	g.evaluate()
@@ -118,8 +129,8 @@ func New(list []tasks.Task, opt Options) *Graph {
 	return g
 }
 
-// arrange finds the first task of each id and the natural order.
-func (g *Graph) arrange() {
+// arrange finds the first task of each id and their order.
+func (g *Graph) arrange(inOrder bool) {
 	g.duplicates = map[int][]int{}
 	for i := range g.list {
 		id := g.list[i].ID
@@ -130,7 +141,9 @@ func (g *Graph) arrange() {
 		g.index[id] = i
 		g.order = append(g.order, i)
 	}
-	slices.SortFunc(g.order, func(a, b int) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) })
+	if !inOrder {
+		slices.SortFunc(g.order, func(a, b int) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) })
+	}
 	g.rank = make([]int, len(g.list))
 	for r, i := range g.order {
 		g.rank[i] = r
@@ -322,7 +335,7 @@ func lookUp(id string, opt Options) *otherTask {
 // one.
 type Wave struct {
 	Number int      // from 1
-	Tasks  []string // in natural order
+	Tasks  []string // in natural order, or in that of the list
 }
 
 // Waves returns the waves over all leaves, done ones included, so that numbers do not change during or between runs.
@@ -371,6 +384,9 @@ func (g *Graph) Number(least map[string]int) {
 		n := &g.nodes[g.sorted[k]]
 		if n.kind == leaf && n.cycle == 0 { // until now the deepest wave before it
 			n.wave = max(n.wave+1, least[g.list[n.place].ID])
+			if g.earliest != nil {
+				n.wave = max(n.wave, g.earliest[n.place])
+			}
 		}
 		for _, s := range g.succ[g.sorted[k]] {
 			if open[s]--; g.nodes[s].cycle > 0 {
@@ -392,6 +408,55 @@ func (g *Graph) Number(least map[string]int) {
 		}
 		g.waves[n.wave-1].Tasks = append(g.waves[n.wave-1].Tasks, g.list[i].ID)
 	}
+}
+
+// follow finds the earliest wave of each leaf of a list that has its author's order. One lane takes the most urgent of
+// what may run, the first of these in the list, and a wave begins where that depends on one of the wave at hand.
+func (g *Graph) follow() {
+	g.earliest = make([]int, len(g.list))
+	open, wave := make([]int, len(g.nodes)), make([]int, len(g.nodes))
+	var free, ready []int // vertices with nothing open before them; the leaves of these, the next one last
+	for v := 1; v < len(g.nodes); v++ {
+		if open[v] = len(g.pred[v]); open[v] == 0 || g.nodes[v].cycle > 0 {
+			free = append(free, v)
+		}
+	}
+	later := func(a, b int) int {
+		x, y := &g.list[g.nodes[a].place], &g.list[g.nodes[b].place]
+		return cmp.Or(PriorityOf(y.Priority)-PriorityOf(x.Priority), g.nodes[b].place-g.nodes[a].place)
+	}
+	for now := 0; len(free)+len(ready) > 0; {
+		v := 0
+		if last := len(free) - 1; last >= 0 {
+			v, free = free[last], free[:last]
+			if n := &g.nodes[v]; n.kind == leaf && n.cycle == 0 {
+				at, _ := slices.BinarySearchFunc(ready, v, later)
+				ready = slices.Insert(ready, at, v)
+				continue
+			}
+		} else {
+			last = len(ready) - 1
+			v, ready = ready[last], ready[:last]
+			now = max(now, wave[v]+1)
+			wave[v], g.earliest[g.nodes[v].place] = now, now
+		}
+		for _, s := range g.succ[v] {
+			if open[s]--; g.nodes[s].cycle > 0 {
+				continue
+			}
+			if wave[s] = max(wave[s], wave[v]); open[s] == 0 {
+				free = append(free, s)
+			}
+		}
+	}
+}
+
+// Earliest is the first wave that the order of the list lets a task be in, 0 for any.
+func (g *Graph) Earliest(id string) int {
+	if i, ok := g.index[id]; ok && g.earliest != nil {
+		return g.earliest[i]
+	}
+	return 0
 }
 
 // Task returns the first task of that id.

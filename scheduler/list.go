@@ -138,7 +138,8 @@ func (r *Run) openOrder() (order []int, tied []bool) {
 	return order, tied
 }
 
-// numberWaves gives tasks their waves: the depth of the graph, and for one that came later none that is committed.
+// numberWaves gives tasks their waves: the depth of the graph, none earlier than the order of the list has it, and for
+// one that came later none that is committed.
 // What is in the trunk keeps its number; one that is open may not, or it could come to need a task of a later wave,
 // which a barrier never starts.
 func (r *Run) numberWaves() {
@@ -166,7 +167,7 @@ func (r *Run) numberTask(i int) {
 	if t.isOurs() || t.isIn() {
 		return
 	}
-	t.Wave = t.Floor
+	t.Wave = max(t.Floor, t.Earliest)
 	for _, k := range r.links.needs[i] {
 		t.Wave = max(t.Wave, r.Tasks[k].Wave+1)
 	}

@@ -63,6 +63,7 @@ type Listed struct {
 	ID       string
 	Needs    []string
 	Rank     int      // 0 is most urgent
+	Earliest int      // no wave below this one, by the order of the list
 	Hours    float64  // how long it took before, or is expected to take; 0: unknown
 	Scope    []string // paths that it will change
 	Accounts []string // whose quota its agents may use, in this order
@@ -80,7 +81,7 @@ type Task struct {
 	Worker  string  // whose account that is
 	Purpose Purpose // of the agent that has it
 	Wave    int
-	Floor   int    // no wave below this one: it came later
+	Floor   int    // likewise, as it came later
 	Turn    int    // of what is made: first made, first checked
 	Check   string // the check that fails, which it is to mend
 	Takes   string // it takes in the branch's commits up to this one

@@ -40,7 +40,7 @@ func NewList(root, tag string, list []Task) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := Parse(path, tag, fmt.Appendf(nil, "{\n  \"tag\": %s,\n  \"tasks\": []\n}\n", name))
+	f, err := Parse(path, tag, fmt.Appendf(nil, "{\n  \"tag\": %s,\n  \"order\": \"list\",\n  \"tasks\": []\n}\n", name))
 	if err != nil {
 		return nil, err
 	}

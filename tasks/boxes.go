@@ -39,6 +39,7 @@ func (b *boxes) Read(t *text, f *File) *problem {
 	if err != nil {
 		return &problem{0, "the file " + err.Error()}
 	}
+	f.inOrder = true
 	keepIDs(list, t.was)
 	for i, task := range list {
 		s := site{}

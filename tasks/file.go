@@ -50,7 +50,12 @@ type File struct {
 	clock     func() time.Time
 	replace   func(path string, data []byte) error
 	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once examined
+	inOrder   bool
 }
+
+// InOrder reports whether the list has its author's order, as a plan does and a list that was made of one: "order":
+// "list". Otherwise ids say it.
+func (f *File) InOrder() bool { return f.inOrder }
 
 // span is a part of the source.
 type span struct{ start, end int }

@@ -28,6 +28,7 @@ func (scud) Tags(t *text) []string {
 
 func (scud) Read(t *text, f *File) *problem {
 	list := t.list(f.tag)
+	f.inOrder = t.flat() && t.get("order").Str == "list"
 	if !t.flat() {
 		tag := t.get(f.tag)
 		switch {

@@ -216,7 +216,7 @@ func (j *Job) graph(list []tasks.Task) *scheduler.Graph {
 		list[i].Verify = cmp.Or(list[i].Verify, j.checks[list[i].ID])
 	}
 	return scheduler.New(list, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone,
-		More: j.more})
+		More: j.more, InOrder: j.File.InOrder()})
 }
 
 // Title is a task's, "" for one that the list lacks.

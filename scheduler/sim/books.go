@@ -244,7 +244,7 @@ func (b *books) newNote(id string) *note {
 	return n
 }
 
-// number: the depth over the list, and never below the first wave that was open when it came. What is in the trunk
+// number: the depth over the list, and never below what its order says and the first wave that was open when it came. What is in the trunk
 // keeps its own.
 func (b *books) number() {
 	for _, n := range b.all {
@@ -275,7 +275,7 @@ func (b *books) deepen(n *note, l *scheduler.Listed) {
 	if b.merged(n.id) {
 		return
 	}
-	n.waveNo = n.floor
+	n.waveNo = max(n.floor, l.Earliest)
 	for _, x := range l.Needs {
 		if b.notes[x] != nil {
 			n.waveNo = max(n.waveNo, b.notes[x].waveNo+1)

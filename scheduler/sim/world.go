@@ -834,6 +834,9 @@ func (w *world) newTask() scheduler.Listed {
 	if w.IntN(4) == 0 {
 		l.Review = []string{"a", "r"}
 	}
+	if w.IntN(8) == 0 {
+		l.Earliest = 1 + w.IntN(4)
+	}
 	if w.IntN(12) == 0 {
 		l.Word = scheduler.Stuck
 	}
