@@ -20,6 +20,13 @@ import (
 	"descartes/verify/results"
 )
 
+// SetupError says that the set-up command of a tree failed, so that nothing can be run there.
+type SetupError struct {
+	Text string // which, and where, for people
+}
+
+func (e *SetupError) Error() string { return e.Text }
+
 // Request is one run of the verify command.
 type Request struct {
 	Label   string

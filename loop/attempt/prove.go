@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -92,6 +93,10 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 			continue
 		}
 		res, _, err := s.inLab(ctx, s.like(without, c.Check, "without the work"))
+		if unset, ok := errors.AsType[*verify.SetupError](err); ok { // with tests and without what they need
+			s.Show("its tests cannot be judged: without its work, " + unset.Text)
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -183,8 +183,8 @@ func SetUp(ctx context.Context, v attempt.Verifier, slot *slot.Slot, s Setup) er
 	case res.Cancelled:
 		return ErrSetupStopped
 	case !res.Passed:
-		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(s.Command),
-			strings.TrimPrefix(res.Reason(), "verify"), s.Shown)
+		return &verify.SetupError{Text: fmt.Sprintf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number,
+			oneline.Text(s.Command), strings.TrimPrefix(res.Reason(), "verify"), s.Shown)}
 	}
 	return nil
 }

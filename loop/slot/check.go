@@ -112,7 +112,11 @@ var caches = gitops.NewPatterns([]string{".cache", ".vite", ".vite-temp", ".vite
 // installs lists the folders of package managers into which something was put since the attempt began: a check has them
 // as the user has them, with what lock files pin and pool.setup makes.
 func (s *Slot) installs(ignored []string) (folders []string) {
-	seen := 0
+	seen, since := 0, s.start.Since
+	if s.state.Furnished.After(since) {
+		since = s.state.Furnished
+	}
+	since = since.Add(10 * time.Millisecond) // the kernel may stamp a change up to a tick after its coarse clock
 	for _, name := range ignored {
 		if !among(name, installed) {
 			continue
@@ -131,7 +135,7 @@ func (s *Slot) installs(ignored []string) (folders []string) {
 					return fs.SkipDir
 				}
 			case e.Type().IsRegular() && oscall.Lstat(at, &st) == nil &&
-				time.Unix(st.Ctim.Unix()).After(s.start.Since):
+				time.Unix(st.Ctim.Unix()).After(since):
 				return fs.ErrExist
 			}
 			return nil

@@ -205,13 +205,12 @@ func (p *Pool) Notes() []string {
 type slotState struct {
 	Setup string `json:"setup,omitempty"` // what the set-up command was run for
 	// the tree that the user had when the folders that package managers made for him were copied
-	For     gitops.Tree `json:"for,omitempty"`
-	Made    []string    `json:"made,omitempty"`  // what it made that git ignores
-	Bytes   int64       `json:"bytes,omitempty"` // what it occupies
-	Weighed time.Time   `json:"weighed,omitzero"`
-	Layered bool        `json:"layered,omitempty"`
-	// when a check slot without layers had got all that it is given
-	Furnished time.Time `json:"furnished,omitzero"`
+	For       gitops.Tree `json:"for,omitempty"`
+	Made      []string    `json:"made,omitempty"`  // what it made that git ignores
+	Bytes     int64       `json:"bytes,omitempty"` // what it occupies
+	Weighed   time.Time   `json:"weighed,omitzero"`
+	Layered   bool        `json:"layered,omitempty"`
+	Furnished time.Time   `json:"furnished,omitzero"` // when it had got all that it is given
 }
 
 // readState is an error for a slot that was not completely made.
@@ -269,6 +268,7 @@ func (p *Pool) remake(ctx context.Context, s *Slot) (err error) {
 
 // furnish brings the ignored files up to date, once in a run, and runs the set-up command if it is due.
 func (p *Pool) furnish(ctx context.Context, s *Slot) error {
+	was, setup := s.current, s.state.Setup
 	if !s.current {
 		if err := p.copyInto(ctx, s); err != nil {
 			return fmt.Errorf("copy ignored files into slot %d: %w", s.Number, err)
@@ -298,7 +298,7 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 			}
 		}
 	}
-	if s.forChecks() && !s.layered {
+	if !was || s.state.Setup != setup || s.forChecks() && !s.layered {
 		var err error
 		if s.state.Furnished, err = oscall.Clock(); err == nil {
 			err = p.record(s, "slot.json", s.state)

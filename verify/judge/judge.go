@@ -5,6 +5,7 @@ package judge
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -130,15 +131,15 @@ func Judge(ctx context.Context, c Case) (v Verdict, err error) {
 			j.add(w.weigh()...)
 			continue
 		}
-		if err := j.oldJudges(&w, old, c.Checks[i]); err != nil {
+		if err := j.unlessUnset(j.oldJudges(&w, old, c.Checks[i])); err != nil {
 			return v, err
 		}
 		j.add(w.weigh()...)
 	}
-	if err := j.builds(); err != nil {
+	if err := j.unlessUnset(j.builds()); err != nil {
 		return v, err
 	}
-	if err := j.proofs(); err != nil {
+	if err := j.unlessUnset(j.proofs()); err != nil {
 		return v, err
 	}
 	j.names(old)
@@ -228,6 +229,16 @@ func (j *judging) run(tree gitops.Tree, c verify.Check, how verify.How) (verify.
 	return r, err
 }
 
+// unlessUnset lets one thing stay unknown: what the set-up command fails for on a tree that the judge made. It needs a
+// file that was put back or taken out there, which says nothing of the commit.
+func (j *judging) unlessUnset(err error) error {
+	if unset, ok := errors.AsType[*verify.SetupError](err); ok {
+		j.add(Finding{Rule: "settings", Text: "not all checks of the tests could be made: with files as they were, " + unset.Text})
+		return nil
+	}
+	return err
+}
+
 // oldJudges runs a check with the judges as they were, and where the code is able to decide how it is judged a test that
 // must fail beside them.
 func (j *judging) oldJudges(w *weighing, old oldTree, c verify.Check) error {
@@ -248,9 +259,12 @@ func (j *judging) oldJudges(w *weighing, old oldTree, c verify.Check) error {
 	if err == nil && r.Narrowed && r.Passed { // nothing may have run
 		r, err = j.again(old.canary, c, nil)
 	}
-	w.canary = &r
-	if n := len(canariesOf(failedOf(r.Tests))); err != nil || n == 0 || n >= len(old.beside) {
+	if err != nil {
 		return err
+	}
+	w.canary = &r
+	if n := len(canariesOf(failedOf(r.Tests))); n == 0 || n >= len(old.beside) {
+		return nil
 	}
 	tree, beside, err := j.canary(j.Base) // some may be of no check
 	if err != nil || tree == "" {
@@ -439,6 +453,9 @@ func (j *judging) hollow() error {
 		var passes [2]bool
 		for k, tree := range []gitops.Tree{now, then} {
 			r, err := j.again(tree, c, nil)
+			if _, unset := errors.AsType[*verify.SetupError](err); unset { // it needs more than is left
+				return nil
+			}
 			if err != nil {
 				return err
 			}
