@@ -318,7 +318,7 @@ func (r *Run) canRun(id string) error {
 		return config.Wrong("descartes tasks list"+config.ListFlags(r.Name(), r.Config.Scud.TasksFile),
 			"tag %q has no task %q", r.Name(), id)
 	}
-	state, cause := r.Tag.Graph.State(id), r.Tag.Graph.Why(id)
+	state, cause := r.Tag.Graph.State(id), r.Tag.Graph.Why(id, nil)
 	hint := ""
 	if state == "blocked" {
 		hint = "--retry-blocked tries it again"
@@ -457,7 +457,7 @@ func (r *Run) runnable(ctx context.Context) {
 	}
 	begins := old == nil && r.Options.Resume == ""
 	if begins && len(r.Tag.Runnable()) == 0 {
-		r.found = append(r.found, r.Tag.NothingRuns())
+		r.found = append(r.found, r.Tag.NothingRuns(nil)) // hear adds what is asked
 		for _, p := range r.Tag.Graph.Problems() {
 			if p.Kind == "duplicate" {
 				r.found = append(r.found, source.Problem{Message: p.Message, Hint: "give each task its own id"})
@@ -986,6 +986,9 @@ func (r *Run) hear(ctx context.Context) {
 		}
 	}
 	r.Tag.Answers, r.asked = said.Answers, said.Asked
+	if r.stuck() != nil && err == nil {
+		r.found[0] = r.Tag.NothingRuns(said.Asked)
+	}
 	if err != nil {
 		r.wrong(fmt.Errorf("read what is said about the tasks: %w", err))
 	}

@@ -91,6 +91,7 @@ type Outcome struct {
 	Message  string    // one line: what stopped it
 	Crashed  bool      // every blocked task's agent crashed each time; for a prompt: every iteration crashed
 	Blocked  int       // tasks that the loop gave up
+	Asks     bool      // no task is blocked but those whose agents ask
 	Next     string    // for a step: what the next step would do
 	Question string    // what the agent waits to be answered
 	Until    time.Time // with QuotaUsedUp: when the quota is back

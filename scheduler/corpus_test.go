@@ -40,7 +40,7 @@ func TestCorpus(t *testing.T) {
 			for _, w := range g.Waves() {
 				fmt.Fprintf(&b, "  wave %d\n", w.Number)
 				for _, id := range w.Tasks {
-					state, why := g.State(id), g.Why(id)
+					state, why := g.State(id), g.Why(id, nil)
 					fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %s %s, %s: %s", id, g.Status(id), state, why),
 						": "))
 				}

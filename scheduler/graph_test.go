@@ -41,7 +41,7 @@ func waves(g *Graph) string {
 func states(g *Graph) string {
 	var parts []string
 	for _, id := range g.Leaves() {
-		state, cause := g.State(id), g.Why(id)
+		state, cause := g.State(id), g.Why(id, nil)
 		text := id + " " + string(state)
 		if cause != "" {
 			text += " (" + cause + ")"
@@ -222,7 +222,7 @@ func TestManyCausesAreCut(t *testing.T) {
 		deps += fmt.Sprintf(" %d %d", i, i+100)
 	}
 	g := New(list(t, lines+"50 <"+deps+"\n51 <"+strings.ReplaceAll(deps, " ", " 1")), Options{})
-	if cause := g.Why("50"); cause != "task 0 is blocked, task 1 is blocked, task 2 is blocked, and 17 more" {
+	if cause := g.Why("50", nil); cause != "task 0 is blocked, task 1 is blocked, task 2 is blocked, and 17 more" {
 		t.Errorf("got %q", cause)
 	}
 	if root, held := g.Held("50"); !held || len(root) != 20 || root[19] != "19" {
@@ -249,7 +249,7 @@ func TestExternalErr(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if cause := g.Why("1"); cause != "task torn:4 cannot be looked up: torn.json:1: not valid JSON" {
+	if cause := g.Why("1", nil); cause != "task torn:4 cannot be looked up: torn.json:1: not valid JSON" {
 		t.Errorf("got %q", cause)
 	}
 }

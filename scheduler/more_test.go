@@ -30,7 +30,7 @@ func TestMore(t *testing.T) {
 	if !slices.Equal(kinds, []string{"self", "ancestor"}) {
 		t.Errorf("problems: %v", g.Problems())
 	}
-	if state, cause := g.State("3"), g.Why("3"); state != "waiting" || cause == "" {
+	if state, cause := g.State("3"), g.Why("3", nil); state != "waiting" || cause == "" {
 		t.Errorf("got %s, %q", state, cause)
 	}
 	if added := New(list(t, "1"), Options{}).Added(); added != nil {

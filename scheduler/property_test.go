@@ -192,7 +192,7 @@ func TestAgreesWithModel(t *testing.T) {
 		}
 		var counts Counts
 		for _, l := range m.leaves {
-			state, cause := g.State(l), g.Why(l)
+			state, cause := g.State(l), g.Why(l, nil)
 			if want := m.state(l); state != want {
 				t.Fatalf("task %s is %s (%s), want %s", l, state, cause, want)
 			}

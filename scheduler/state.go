@@ -187,8 +187,9 @@ func (g *Graph) State(id string) State {
 	return g.containerState(i)
 }
 
-// Why says what a task waits for, what holds it, or its odd status; "" where its state needs no reason.
-func (g *Graph) Why(id string) string {
+// Why says what a task waits for, what holds it, or its odd status; "" where its state needs no reason. asks reports
+// whether a blocked task waits for a person's answer; nil: none does.
+func (g *Graph) Why(id string, asks func(id string) bool) string {
 	g.evaluate()
 	i, ok := g.index[id]
 	if !ok {
@@ -199,7 +200,7 @@ func (g *Graph) Why(id string) string {
 	case n.state == StateWaiting:
 		return "waits for " + oneline.List(g.openDeps(id))
 	case n.state == StateHeld:
-		return g.heldBecause(g.in[i])
+		return g.heldBecause(g.in[i], asks)
 	case n.state == StateOther:
 		return otherBecause(g.status[i])
 	case n.state == StateDone && g.status[i] != tasks.Done:
@@ -286,7 +287,7 @@ func (g *Graph) isRoot(v int) bool {
 }
 
 // heldBecause says in words what holds a leaf.
-func (g *Graph) heldBecause(v int) string {
+func (g *Graph) heldBecause(v int, asks func(id string) bool) string {
 	n := &g.nodes[v]
 	if n.cycle > 0 {
 		return "on a cycle: " + g.cycles[n.cycle-1].path
@@ -298,7 +299,7 @@ func (g *Graph) heldBecause(v int) string {
 	roots := g.rootsOf(v)
 	var reasons []string
 	for _, r := range roots[:min(len(roots), most)] {
-		reasons = append(reasons, g.rootBecause(r))
+		reasons = append(reasons, g.rootBecause(r, asks))
 	}
 	if len(roots) > most {
 		reasons = append(reasons, fmt.Sprintf("and %d more", len(roots)-most))
@@ -306,7 +307,7 @@ func (g *Graph) heldBecause(v int) string {
 	return strings.Join(reasons, ", ")
 }
 
-func (g *Graph) rootBecause(root int) string {
+func (g *Graph) rootBecause(root int, asks func(id string) bool) string {
 	n, id := &g.nodes[root], g.name(root)
 	switch {
 	case n.kind == externalTask:
@@ -315,6 +316,8 @@ func (g *Graph) rootBecause(root int) string {
 		return fmt.Sprintf("task %s is on a cycle", id)
 	case n.doubled:
 		return fmt.Sprintf("the id %s is given %s", id, moreThanOnce)
+	case asks != nil && asks(id):
+		return fmt.Sprintf("task %s waits for your answer", id)
 	}
 	return fmt.Sprintf("task %s is %s", id, g.status[n.place])
 }

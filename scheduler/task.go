@@ -70,6 +70,7 @@ type Listed struct {
 	Review   []string // accounts of its reviewers; none: it has no review
 	Labels   []string // what a lane must have
 	Word     Word
+	Asking   bool // stuck, as its agent asked something in an earlier run
 }
 
 // Task is a leaf of the list, or one that the run added: a CHECK that fails, commits that clash.
@@ -193,6 +194,7 @@ func (r *Run) applyWord(t *Task) {
 		r.move(t, Aside, -1)
 	case word == Stuck && t.Stage == Pending && t.Number == 0:
 		t.Facts.Listed = Blocked // where the word stands
+		t.Asks = t.Asking
 		r.block(t)
 	case (word == "" || word == Stuck) && (t.Stage == Aside || t.Stage == Done):
 		t.reopen()

@@ -52,7 +52,7 @@ func readList(text string) (list []Listed) {
 		list = append(list, Listed{ID: a.Plain[0], Needs: a.List("needs"), Rank: a.Number("rank", 0),
 			Hours: float64(a.Number("hours", 0)), Scope: a.List("scope"), Labels: a.List("labels"),
 			Accounts: append(a.List("accounts"), "main")[:max(1, len(a.List("accounts")))], Review: a.List("review"),
-			Word: Word(a.Value("word"))})
+			Word: Word(a.Value("word")), Asking: a.Has("asking")})
 	}
 	return list
 }

@@ -80,7 +80,18 @@ func (a *Attempt) Word() string {
 	case a.Task == "" && a.Iteration > 0:
 		return a.Decided()
 	}
+	if a.asked() != "" {
+		return "asked"
+	}
 	return VerdictWord(journal.Verdict(a.Outcome))
+}
+
+// asked is what its agent asked at its end, "" for nothing.
+func (a *Attempt) asked() string {
+	if a.Result == nil || journal.Verdict(a.Outcome) != journal.Blocked {
+		return ""
+	}
+	return a.Result.Question
 }
 
 // Doing is what is being done for it.
@@ -272,8 +283,8 @@ func (a *Attempt) Line() string {
 	if !a.At.IsZero() {
 		line += ", " + terminal.Moment(a.At)
 	}
-	if a.Reason != "" && !a.Done() {
-		line += ": " + terminal.Clean(a.Reason)
+	if why := cmp.Or(a.asked(), a.Reason); why != "" && !a.Done() {
+		line += ": " + terminal.Clean(why)
 	}
 	if a.Kept != nil {
 		line += " (" + *a.Kept + ")"

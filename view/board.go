@@ -179,6 +179,14 @@ type Task struct {
 	Price    string         `json:"-"` // "" if unknown
 }
 
+// Class is how a graph draws it.
+func (t *Task) Class() string {
+	if t.Stand == Asks {
+		return string(Asks)
+	}
+	return t.State
+}
+
 // fold says how a task of a loop stands.
 func (t *Task) fold(live bool) {
 	working := slices.ContainsFunc(t.Attempts, func(a *Attempt) bool { return a.Stand == Running })
@@ -272,6 +280,8 @@ func (t *Task) Story() string {
 	switch {
 	case t.Stand == Done && t.Grade != "":
 		return "done (" + string(t.Grade) + ")"
+	case t.Stand == Asks:
+		return "asks: " + t.Why
 	case t.State == "blocked" && t.Blocked != nil:
 		return "blocked: " + t.Blocked.Reason
 	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil &&
@@ -348,7 +358,7 @@ func (b *Board) committedWaves() []*Wave {
 
 func (b *Board) task(id string) Task {
 	t, _ := b.Graph.Task(id)
-	state, cause := b.Graph.State(id), b.Graph.Why(id)
+	state, cause := b.Graph.State(id), b.Graph.Why(id, func(id string) bool { return b.asks(id) != "" })
 	out := Task{ID: b.ID(id), Title: t.Title, Verify: t.Verify, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
 		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id),
 		Stand: Stand(state), Why: cause}
@@ -441,13 +451,13 @@ func (b *Board) Tally() string {
 }
 
 // Bar is a wave in numbers. All are those that somebody wants done.
-type Bar struct{ All, Done, Aside, running, ready, blocked int }
+type Bar struct{ All, Done, Aside, running, ready, blocked, asks int }
 
 // Bar counts a wave's tasks.
 func (w *Wave) Bar() Bar {
 	n := Bar{All: len(w.Tasks)}
 	for i := range w.Tasks {
-		switch t := &w.Tasks[i]; t.State {
+		switch t := &w.Tasks[i]; t.Class() {
 		case "other":
 			if t.Status.SetAside() {
 				n.Aside++
@@ -462,6 +472,8 @@ func (w *Wave) Bar() Bar {
 		case "ready", "waiting":
 			n.ready++
 		case "held":
+		case string(Asks):
+			n.asks++
 		default:
 			n.blocked++
 		}
@@ -486,6 +498,8 @@ func (n Bar) Words(live bool) string {
 		return "Pending (" + all + ")"
 	case n.blocked > 0:
 		return "Blocked (" + part + ")"
+	case n.asks > 0:
+		return "Waits for your answer (" + part + ")"
 	}
 	return "Held (" + part + ")"
 }

@@ -500,7 +500,7 @@ func (l *Loop) why() string {
 	case r.Killed():
 		return "Killed. Continue: " + r.Resume()
 	}
-	text := r.Outcome.Ending.Words()
+	text := l.endWords()
 	text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 	if r.Outcome.Message != "" {
 		text += " (" + r.Outcome.Message + ")"
@@ -516,10 +516,18 @@ func (l *Loop) Ending() string {
 	case r.Killed():
 		return "was killed"
 	case r.Outcome.Message != "":
-		return r.Outcome.Ending.Words() + " (" + r.Outcome.Message + ")"
+		return l.endWords() + " (" + r.Outcome.Message + ")"
 	default:
-		return r.Outcome.Ending.Words()
+		return l.endWords()
 	}
+}
+
+// endWords are those of its ending, where a question is no block.
+func (l *Loop) endWords() string {
+	if e := l.Run.Outcome.Ending; e != journal.TasksBlocked || len(l.Questions) == 0 {
+		return e.Words()
+	}
+	return l.Word
 }
 
 // Broke reports whether the run ended with something that a person has to see to and that is not said of its tasks or

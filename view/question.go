@@ -81,11 +81,11 @@ func (b *Board) open(run string, left []store.Blocked) (out []store.Question) {
 // QuestionOf is what is asked about a task; one without is a prompt loop's. named are the flags that name the list, or
 // where the command is typed.
 func QuestionOf(q store.Question, tag string, task store.TaskID, named string) Question {
-	command := "descartes answer --name " + q.Loop
+	about := "--name " + q.Loop
 	if q.Task != "" {
-		command = "descartes answer " + terminal.Quote(terminal.Clean(q.Task))
+		about = terminal.Quote(terminal.Clean(q.Task))
 	}
-	return Question{tag, task, q.Title, q.Question, q.Loop, command + ` "..."` + named}
+	return Question{tag, task, q.Title, q.Question, q.Loop, "descartes answer --edit " + about + named}
 }
 
 // Questions are some of a tag's.

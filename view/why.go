@@ -284,6 +284,14 @@ func (w *Why) givenUp(id string) *store.Blocked {
 	return nil
 }
 
+// Word is how it stands.
+func (w *Why) Word() string {
+	if w.State == string(scheduler.StateBlocked) && w.board.asks(w.Task.ID) != "" {
+		return string(Asks)
+	}
+	return w.State
+}
+
 func (w *Why) blocked() {
 	b := w.givenUp(w.Task.ID)
 	if b == nil {
@@ -451,8 +459,11 @@ func (w *Why) held(cause string) {
 		if id == w.Task.ID || w.board.Graph.State(id) == scheduler.StateHeld {
 			continue // a cycle, or a list that contradicts itself
 		}
-		if b := w.givenUp(id); b != nil {
-			w.say("Task %s %s: %s", id, terminal.FitWords(t.Title, 50), b.Reason)
+		title := terminal.FitWords(t.Title, 50)
+		if q := w.board.asks(id); q != "" {
+			w.say("Task %s %s asks: %s", id, title, q)
+		} else if b := w.givenUp(id); b != nil {
+			w.say("Task %s %s: %s", id, title, b.Reason)
 		}
 		w.Next = w.about("why", id)
 		break

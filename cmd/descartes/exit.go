@@ -48,7 +48,8 @@ const exitTable = `Exit codes:
   4    the agent cannot be run, or keeps crashing
   5    git refused (what is kept, and where, is said)
   6    a limit was reached with work left: iterations, cost, deadline
-  7    waits for a person: paused, a gate's question, a blocker, or repeated failures
+  7    waits for a person: paused, a question and nothing else blocked, a blocker
+       of a gate, or repeated failures
   75   provider quota used up: with --on-limit stop, or longer than max_wait
   130  interrupted (Ctrl-C or cancel), with the state saved
   143  the same after SIGTERM; the end of a terminal (SIGHUP) ends no run
@@ -81,7 +82,9 @@ func exitCode(out loop.Outcome, blocked int) int {
 	case journal.PlanMissing, journal.BaselineFails:
 		return exitInput
 	case journal.TasksBlocked, journal.TestsFailed, journal.ChecksFail:
-		code = exitBlocked
+		if code = exitBlocked; out.Asks {
+			code = exitWaits
+		}
 	case journal.LimitReached, journal.DeadlinePast, journal.CostReached:
 		code = exitLimit
 	case journal.BreakerOpen, journal.Paused, journal.GateBlocked, journal.GateAsks:
@@ -248,6 +251,8 @@ func (p problems) code() int {
 			c = own.Code()
 		case errors.As(one.Err, &none) && none.Blocked > 0:
 			c = exitBlocked // as the run that blocked them
+		case errors.As(one.Err, &none) && none.Asks > 0:
+			c = exitWaits
 		}
 		if code != 0 && c != code {
 			return exitInput

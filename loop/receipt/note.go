@@ -128,6 +128,12 @@ func Save(fsys atomicfile.FS, dir, commit string, text []byte) error {
 	return atomicfile.Write(fsys, path, text, 0o644)
 }
 
+// IsSaved reports whether a folder has a copy of the note on a commit.
+func IsSaved(dir, commit string) bool {
+	_, err := os.Lstat(filepath.Join(dir, commit+".jsonl"))
+	return err == nil
+}
+
 // Saved reads the copies: the texts, by commit.
 func Saved(dir string) (map[string][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, strings.Repeat("[0-9a-f]", 40)+".jsonl"))

@@ -12,7 +12,6 @@ import (
 
 	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -105,8 +104,8 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 	}
 	s.PID, s.Host = r.locks.Who.PID, r.locks.Who.Host
 	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
-	if err := atomicfile.Clean(r.tools.FS, path); err != nil { // half written by a killed loop
-		return "", fmt.Errorf("remove temporary files of %s: %w", path, err)
+	if err := r.home.Tidy(r.tools.FS, s.ID, path); err != nil {
+		return "", err
 	}
 	return path, r.locks.All[0].Sign(r.locks.Who)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"descartes/config"
+	"descartes/internal/terminal"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/specbuild"
@@ -349,17 +350,25 @@ func (j *Job) NothingToDo() (bool, error) {
 // NothingRunsError says that no task of a list can run.
 type NothingRunsError struct {
 	Tag           string
-	Blocked, Held int      // Blocked is 0 if the list itself is at fault
+	Asks          int      // that wait for an answer
+	Blocked, Held int      // both are 0, as Asks is, if the list itself is at fault
 	Faults        []string // the list's first cycles and missing dependencies
 }
 
 func (e *NothingRunsError) Error() string {
 	s := fmt.Sprintf("tag %q has no task that can run", e.Tag)
-	if e.Blocked > 0 {
-		s += fmt.Sprintf(": %d blocked", e.Blocked)
+	var counts []string
+	if e.Asks > 0 {
+		counts = append(counts, terminal.Count(e.Asks, "question"))
 	}
-	if e.Blocked > 0 && e.Held > 0 {
-		s += fmt.Sprintf(", %d held", e.Held)
+	if e.Blocked > 0 {
+		counts = append(counts, fmt.Sprintf("%d blocked", e.Blocked))
+	}
+	if len(counts) > 0 && e.Held > 0 {
+		counts = append(counts, fmt.Sprintf("%d held", e.Held))
+	}
+	if len(counts) > 0 {
+		s += ": " + strings.Join(counts, ", ")
 	}
 	if len(e.Faults) > 0 {
 		s += ": " + strings.Join(e.Faults, "; ")
@@ -377,13 +386,22 @@ func (j *Job) Faults() (list []string) {
 	return list
 }
 
-// NothingRuns is the problem of a list of which nothing can run.
-func (j *Job) NothingRuns() Problem {
-	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.Blocked()), Held: j.Graph.Counts().Held,
-		Faults: j.Faults()}
+// NothingRuns is the problem of a list of which nothing can run. asked are the tasks that earlier runs left blocked.
+func (j *Job) NothingRuns(asked []store.Asked) Problem {
+	e := &NothingRunsError{Tag: j.File.Tag(), Held: j.Graph.Counts().Held, Faults: j.Faults()}
+	for _, id := range j.Blocked() {
+		if slices.ContainsFunc(asked, func(a store.Asked) bool { return a.Task == id && a.Question != "" }) {
+			e.Asks++
+		} else {
+			e.Blocked++
+		}
+	}
 	e.Faults = e.Faults[:min(3, len(e.Faults))]
 	p := Problem{Message: e.Error(), Hint: "descartes waves" +
 		config.ListFlags(j.File.Tag(), j.Config.Scud.TasksFile) + " shows why", Err: e}
+	if e.Asks > 0 {
+		p.Hint = "descartes answer" + config.ListFlags(j.File.Tag(), j.Config.Scud.TasksFile) + " shows what is asked"
+	}
 	if e.Blocked > 0 {
 		p.Hint += "; --retry-blocked tries the blocked ones again"
 	}

@@ -38,6 +38,17 @@ func (h Home) Give(fsys atomicfile.FS, s *State) error {
 	return nil
 }
 
+// Tidy removes what a killed run of a loop left half written: its state file, which is at path, and those in its folder.
+// The caller holds the loop's lock.
+func (h Home) Tidy(fsys atomicfile.FS, id, path string) error {
+	for _, file := range []string{path, h.givenFile(id), h.listed(id), h.elsewhere(id)} {
+		if err := atomicfile.Clean(fsys, file); err != nil {
+			return fmt.Errorf("remove what is half written of %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
 // Listed notes that the task file of a loop includes all events up to one.
 func (h Home) Listed(fsys atomicfile.FS, id string, seq int64) error {
 	err := os.MkdirAll(h.Run(id), 0o755)

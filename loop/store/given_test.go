@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,6 +66,37 @@ func TestLoad(t *testing.T) {
 		}
 		if got, err := h.Load(h.Default()); err != nil || got.ExitReason.Type != "other" {
 			t.Errorf("%s: a state file that is all there is says %+v, %v", filepath.Base(path), got, err)
+		}
+	}
+}
+
+// TestUnbegun: a run that was killed before it wrote down that it begins leaves its name to the next one, and nothing
+// beside it. One that is about to begin, and one that has begun, keep theirs.
+func TestUnbegun(t *testing.T) {
+	t.Parallel()
+	h := NewHome(t.TempDir())
+	for id, files := range map[string]map[string]string{
+		"cut":    {"events.ndjson": "", ".run.json.tmp-1": "{"},
+		"killed": {"events.ndjson": "", "run.json": fmt.Sprintf(`{"version":%q,"id":"killed","pid":0,"host":%q}`, StateVersion, Hostname())},
+		"begins": {"events.ndjson": "", "run.json": fmt.Sprintf(`{"version":%q,"id":"begins","pid":%d,"host":%q}`,
+			StateVersion, os.Getpid(), Hostname())},
+		"begun": {"events.ndjson": "{}\n"},
+	} {
+		if err := os.MkdirAll(filepath.Join(h.Run(id), "logs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(h.Run(id), name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for id, free := range map[string]bool{"cut": true, "killed": true, "begins": false, "begun": false} {
+		if _, err := h.FreeID(id, ""); (err == nil) != free {
+			t.Errorf("the name %s: %v", id, err)
+		}
+		if _, err := os.Stat(h.Run(id)); os.IsNotExist(err) != free {
+			t.Errorf("the folder of %s: %v", id, err)
 		}
 	}
 }

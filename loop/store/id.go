@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
 // ValidID checks a loop's id: 1 to 64 of the letters a to z, digits and dashes.
@@ -79,6 +81,9 @@ func (h Home) LockIDs(ctx context.Context, who Holder) (*Lock, error) {
 // FreeID is a new loop's id: the name asked for, or one drawn that begins with the command. The caller holds the lock
 // of the ids.
 func (h Home) FreeID(name, command string) (string, error) {
+	if err := h.clearUnbegun(); err != nil {
+		return "", err
+	}
 	if name == "" {
 		return h.NewID(command)
 	}
@@ -89,6 +94,35 @@ func (h Home) FreeID(name, command string) (string, error) {
 		return "", fmt.Errorf("a run named %q exists: descartes status --all shows it; choose another name", name)
 	}
 	return name, nil
+}
+
+// clearUnbegun removes what is left of runs that were killed before they wrote down that they begin: nobody can resume
+// them, and they would keep their names. The caller holds the lock of the ids, under which a run is made.
+func (h Home) clearUnbegun() error {
+	runs, err := os.ReadDir(filepath.Dir(h.Run("x")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, run := range runs {
+		id := run.Name()
+		if fi, err := os.Lstat(h.Events(id)); err == nil && fi.Size() > 0 {
+			continue
+		}
+		s, gerr := LoadState(h.givenFile(id))
+		if gerr == nil && (s.Host != Hostname() || !gone(Holder{PID: s.PID})) {
+			continue // it is about to begin
+		}
+		logs, lerr := os.ReadDir(filepath.Join(h.Run(id), "logs"))
+		if len(logs) > 0 || gerr != nil && !errors.Is(gerr, fs.ErrNotExist) ||
+			lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
+			continue
+		}
+		err = errors.Join(err, plainfile.RemoveAll(h.Run(id)))
+	}
+	if err != nil {
+		return fmt.Errorf("remove what killed runs left: %w", err)
+	}
+	return nil
 }
 
 // FreePath is a new loop's state file: the path asked for, the one for its name, or the default one, from which a

@@ -53,7 +53,7 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 	case "blocked":
 		return loop.Outcome{Ending: journal.TasksBlocked}
 	case "asks":
-		return loop.Outcome{Ending: journal.TasksBlocked}
+		return loop.Outcome{Ending: journal.TasksBlocked, Asks: true}
 	case "agent":
 		if unusable.Message != "" {
 			return unusable
@@ -305,6 +305,7 @@ func (r *Run) endAgain(e scheduler.End) scheduler.End {
 func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	g, h := &r.ground, r.book.History
 	blocked := h.Blocked()
+	blocked = slices.DeleteFunc(blocked, func(e *journal.Event) bool { return e.Spoken().Question != "" })
 	out.Blocked = len(blocked)
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked,
 		func(b *journal.Event) bool { return b.Verdict != journal.Crashed })

@@ -254,7 +254,7 @@ func (r *Run) listed() (list []scheduler.Listed) {
 	for _, id := range g.Leaves() {
 		t, _ := g.Task(id)
 		l := scheduler.Listed{ID: id, Needs: g.Deps(id), Rank: scheduler.PriorityOf(t.Priority), Earliest: g.Earliest(id),
-			Hours: took[id].Hours(), Word: r.word(id)} // who has a task's labels is a fleet's server's to know
+			Hours: took[id].Hours(), Word: r.word(id), Asking: r.isAsked(id)} // who has a task's labels is a fleet's server's to know
 		if c.RespectScope {
 			l.Scope = t.Scope
 		}

@@ -52,6 +52,10 @@ func addReceipts(ctx context.Context, g *ground, commits []journal.WaveCommit, b
 		}
 		if len(text) > 0 {
 			add[c.Commit] = text
+		} else if len(old) > 0 && !receipt.IsSaved(g.home.Receipts(), c.Commit) { // a run was killed before it copied it
+			if err := receipt.Save(g.tools.FS, g.home.Receipts(), c.Commit, old); err != nil {
+				return err
+			}
 		}
 	}
 	if len(add) == 0 {

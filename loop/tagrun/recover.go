@@ -262,11 +262,12 @@ func (r *Run) resumed(rest remains) error {
 	e := scheduler.Resumed{Settings: r.settings(), Limits: r.limits(), List: r.listed(), Chain: t.chain, In: t.in,
 		Branch: t.branch, Lost: t.lost, Aside: t.aside, Wave: t.wave, Listed: blocked, Unneeded: done,
 		OtherChecks: r.told.others}
+	said, err := r.ground.home.Said(r.book.State.Key())
+	if err != nil {
+		return err
+	}
+	r.told.asked = said.Asked
 	if h.Seq == 0 { // else its journal knows
-		said, err := r.ground.home.Said(r.book.State.Key())
-		if err != nil {
-			return err
-		}
 		e.Known = said.Known
 		for _, a := range said.Asked {
 			if a.AtEnd && slices.Contains(e.Settings.EndChecks, a.Check) {

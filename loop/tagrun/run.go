@@ -61,6 +61,7 @@ type told struct {
 	instead map[string]string    // by its first account, why another one took over
 	once    map[string]bool      // withheld variables, notes of looks, warnings
 	held    map[string]string    // tasks, and what holds them
+	asked   []store.Asked        // what the last run of the tag in any clone left blocked
 	wave    int                  // the last whose start was said
 	others  bool                 // other checks decide than in the run before
 	resumes bool                 // the run went on before

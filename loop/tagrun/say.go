@@ -198,7 +198,7 @@ func (r *Run) tellHeld() error {
 	g := r.job.Graph
 	for _, id := range g.Leaves() {
 		root, held := g.Held(id)
-		if why := g.Why(id); held && r.told.held[id] != why {
+		if why := g.Why(id, r.isAsked); held && r.told.held[id] != why {
 			r.told.held[id] = why
 			e := &journal.Event{Type: journal.TaskHeld, Unit: r.unit(id), Reason: why, Tasks: root}
 			e.Attempt, e.Of = 0, 0
@@ -206,6 +206,14 @@ func (r *Run) tellHeld() error {
 		}
 	}
 	return r.book.Write(lines...)
+}
+
+// isAsked reports whether a blocked task waits for a person's answer.
+func (r *Run) isAsked(id string) bool {
+	if b := r.book.History.Task(id).Blocked; b != nil {
+		return b.Spoken().Question != ""
+	}
+	return slices.ContainsFunc(r.told.asked, func(a store.Asked) bool { return a.Task == id && a.Question != "" })
 }
 
 // tellBreaker says that the breaker is open.

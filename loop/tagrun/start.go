@@ -12,7 +12,6 @@ import (
 
 	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/book"
@@ -148,10 +147,7 @@ func (r *Run) choose(ctx context.Context) (path string, err error) {
 	}
 	s.PID, s.Host = r.locks.Who.PID, r.locks.Who.Host
 	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
-	if err := atomicfile.Clean(g.tools.FS, path); err != nil { // half written by a killed loop
-		return "", fmt.Errorf("remove temporary files of %s: %w", path, err)
-	}
-	return path, nil
+	return path, g.home.Tidy(g.tools.FS, s.ID, path)
 }
 
 // sameCheck reports whether two checks decide the same.

@@ -61,6 +61,9 @@ func (p *Events) Line(e *journal.Event) string {
 	case journal.TaskDone:
 		return "  " + name + " " + p.done(e, d)
 	case journal.TaskBlocked:
+		if d.Question != "" {
+			return fmt.Sprintf("  %s %s: %s", name, yellow("asks"), terminal.Clean(d.Question))
+		}
 		return fmt.Sprintf("  %s %s after %s: %s", name, p.paint.In(terminal.Red, "blocked"),
 			terminal.Count(e.Attempt, "attempt"), reason)
 	case journal.TaskHeld:

@@ -154,6 +154,9 @@ func waveSuites(l *view.Loop, tag string) (out []suite) {
 				c.Failure = &words{Message: "blocked before this run"}
 			case t.State == "blocked":
 				c.Failure = &words{Message: terminal.Clean(t.Blocked.Reason)}
+				if t.Stand == view.Asks {
+					c.Failure.Message = terminal.Clean(t.Story())
+				}
 				if failed != nil {
 					c.Failure.Text = failed.Output()
 				}
@@ -269,11 +272,11 @@ func colours(l *view.Loop) (out string) {
 	seen := map[string]bool{}
 	for _, w := range l.Waves {
 		for _, t := range w.Tasks {
-			seen[t.State] = true
+			seen[t.Class()] = true
 		}
 	}
 	for _, c := range [][2]string{{"done", "fill:#d5f0d5,stroke:#2a7d2a"}, {"blocked", "fill:#f8d0d0,stroke:#a02020"},
-		{"held", "fill:#f6e6c0,stroke:#8a6d1a"}, {"running", "fill:#d3e4f8,stroke:#1f5fa8"}} {
+		{"asks", "fill:#fbf3b0,stroke:#8a6d1a"}, {"held", "fill:#f6e6c0,stroke:#8a6d1a"}, {"running", "fill:#d3e4f8,stroke:#1f5fa8"}} {
 		if seen[c[0]] {
 			out += "  classDef " + c[0] + " " + c[1] + ",color:#000\n"
 		}

@@ -111,7 +111,7 @@ func Mermaid(b *view.Board) string {
 		for _, one := range w.Tasks {
 			node[one.ID.ID] = fmt.Sprintf("t%d", len(node)+1)
 			t.say("    %s[\"%s\"]:::%s", node[one.ID.ID], quote.Replace(terminal.Clean(one.ID.ID+" "+one.Title)),
-				one.State)
+				one.Class())
 		}
 		t.say("  end")
 	}
@@ -227,6 +227,8 @@ func Tasks(b *view.Board) string {
 			title += fmt.Sprintf("  (%s)", terminal.Count(len(d.Children), "subtask"))
 		case d.Stand == view.Held && d.Cause != "":
 			title += fmt.Sprintf("  (held: %s)", terminal.Clean(d.Cause))
+		case d.Stand == view.Asks:
+			title += "  (asks: " + terminal.Clean(d.Why) + ")"
 		case d.Grade != "":
 			title += fmt.Sprintf("  (%s)", d.Grade)
 		}

@@ -168,7 +168,7 @@ func TestSameFacts(t *testing.T) {
 		"why": {"after 3 attempts", failing, question, "was accepted by a person", quota,
 			`merge conflict with\s+task 1: f.go`, "attempt 2 of 3"},
 		"markdown": {"# shelf: 2 of 8 tasks done", `\| done \(accepted\) \|`, "blocked: " + failing,
-			"blocked: it asks: " + question},
+			"asks: " + question},
 		"junit":     {`failures="2"`, failing, question, ">accepted<"},
 		"live view": {"1 question", "1 blocked", "2 running", "2/8 done", "1 held", question},
 		"page": {`<dt>Questions</dt><dd>1`, `<dt>Blocked</dt><dd>1`, `<dt>Running</dt><dd>2`, "2 of 8", question,
