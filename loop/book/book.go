@@ -4,10 +4,8 @@ package book
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 
-	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -65,9 +63,8 @@ func (b *Book) Close() error {
 		return nil
 	}
 	err := b.Journal.Close()
-	dir := filepath.Dir(b.Journal.Path())
-	if logs, lerr := os.ReadDir(filepath.Join(dir, "logs")); !b.Begun() && lerr == nil && len(logs) == 0 {
-		err = errors.Join(err, plainfile.RemoveAll(dir))
+	if !b.Begun() {
+		err = errors.Join(err, store.NewHome(b.Root).Unmake(b.State.ID))
 	}
 	return err
 }

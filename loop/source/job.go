@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"descartes/config"
-	"descartes/internal/terminal"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/specbuild"
@@ -359,7 +358,7 @@ func (e *NothingRunsError) Error() string {
 	s := fmt.Sprintf("tag %q has no task that can run", e.Tag)
 	var counts []string
 	if e.Asks > 0 {
-		counts = append(counts, terminal.Count(e.Asks, "question"))
+		counts = append(counts, fmt.Sprintf("%d asks", e.Asks))
 	}
 	if e.Blocked > 0 {
 		counts = append(counts, fmt.Sprintf("%d blocked", e.Blocked))

@@ -112,17 +112,23 @@ func (h Home) clearUnbegun() error {
 		if gerr == nil && (s.Host != Hostname() || !gone(Holder{PID: s.PID})) {
 			continue // it is about to begin
 		}
-		logs, lerr := os.ReadDir(filepath.Join(h.Run(id), "logs"))
-		if len(logs) > 0 || gerr != nil && !errors.Is(gerr, fs.ErrNotExist) ||
-			lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
-			continue
+		if gerr == nil || errors.Is(gerr, fs.ErrNotExist) {
+			err = errors.Join(err, h.Unmake(id))
 		}
-		err = errors.Join(err, plainfile.RemoveAll(h.Run(id)))
 	}
 	if err != nil {
 		return fmt.Errorf("remove what killed runs left: %w", err)
 	}
 	return nil
+}
+
+// Unmake removes the folder of a run that never began, if nothing was logged there.
+func (h Home) Unmake(id string) error {
+	logs, err := os.ReadDir(filepath.Join(h.Run(id), "logs"))
+	if len(logs) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return plainfile.RemoveAll(h.Run(id))
 }
 
 // FreePath is a new loop's state file: the path asked for, the one for its name, or the default one, from which a
