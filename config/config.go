@@ -208,7 +208,7 @@ type PoolConfig struct {
 	Setup        string   `json:"setup,omitempty" trust:"yes" help:"command to run once in each slot, and again when a package manager's lock file changed"`
 	SetupOn      []string `json:"setup_on,omitempty" trust:"no" help:"files, as in .gitignore, that are to the setup command as lock files are: it runs again when one changed"`
 	SetupTimeout int      `json:"setup_timeout_secs,omitempty" yaml:"setup_timeout" type:"time" default:"10m" trust:"no" help:"time limit for the setup command"`
-	Fresh        bool     `json:"fresh,omitempty" trust:"no" help:"remove ignored files from a slot between attempts"`
+	Fresh        bool     `json:"fresh,omitempty" trust:"no" help:"remove ignored files from a slot between attempts, and have each check begin without what the one before left"`
 }
 
 // ScudConfig is for loops over a tag.

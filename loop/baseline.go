@@ -31,6 +31,7 @@ type Baseline struct {
 	Dangling []string // links that lead nowhere there, and somewhere in the user's tree
 	Beside   []string // ignored files, without which, as a fresh clone has it, it fails
 	Keep     string   // the line for descartes.yaml that gives them to a clone
+	Warm     bool     // it passes without what the check before left
 }
 
 // CannotRun reports whether the shell did not find the command, or could not execute it.
@@ -177,6 +178,8 @@ func (b *Baseline) Reason() string {
 		s += ": a command was not found"
 	case b.Blind:
 		s += ", and nothing says which of its tests fail"
+	case b.Warm:
+		s += "; it passes without what the check before left in files that git ignores: pool.fresh: true has each begin without that"
 	}
 	return s
 }

@@ -26,6 +26,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
+	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
@@ -376,7 +377,12 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	}
 	if b := e.Baseline; b != nil {
 		p.close()
-		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, store.Relative(r.Root, home.NamedLog(e.ID, "baseline")))
+		log := home.NamedLog(e.ID, "baseline")
+		var denied []string
+		if r.Config.Confined() {
+			denied = attempt.Denied(r.Root, nil, log, nil)
+		}
+		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, store.Relative(r.Root, log), denied)
 	}
 	return e, time.Since(began), err
 }
@@ -436,7 +442,7 @@ func (c *conduct) view(cmd *cobra.Command, in *interrupts) *runView {
 }
 
 // tellBaseline says why a run was refused whose verify command fails before any task.
-func tellBaseline(w *redact.Writer, b *loop.Baseline, log string) {
+func tellBaseline(w *redact.Writer, b *loop.Baseline, log string, denied []string) {
 	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
 	lines := b.Output()
 	// the line that says how
@@ -448,6 +454,9 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline, log string) {
 		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
 	}
 	fmt.Fprintf(w, "all of it: %s\n", terminal.Clean(log))
+	for _, line := range denied {
+		fmt.Fprintf(w, "the sandbox refused %s\n", terminal.Clean(line))
+	}
 	if len(b.Dangling) > 0 {
 		fmt.Fprintf(w, "links that lead somewhere in your tree and nowhere in slot %d: %s\n", b.Slot,
 			terminal.Clean(oneline.List(b.Dangling)))

@@ -227,7 +227,8 @@ func (b *Box) open() {
 	}
 	b.program()
 	for _, word := range b.c.Named {
-		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() && filepath.IsAbs(word) {
+		granted := slices.ContainsFunc(b.c.Write, func(dir string) bool { return within(word, dir) })
+		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() && filepath.IsAbs(word) && !granted {
 			b.show(word)
 		}
 	}

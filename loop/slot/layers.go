@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,7 +32,7 @@ import (
 //	work  the kernel's
 //
 // So nothing that a check ran decides a later one, but for the check of the tip that later ones build on, which built
-// nothing from a file that is gone by now: where one is, the check begins without it.
+// nothing from a file that is gone by now: where one is, the check begins without it, and with pool.fresh each does.
 const (
 	baseLayer = "base"
 	warmLayer = "warm"
@@ -108,7 +109,7 @@ func (s *Slot) layer(ctx context.Context) error {
 		}
 	}
 	s.state.Setup = warm.Setup
-	if s.lacks(ctx, warm.Trees) {
+	if s.start.Cold || s.pool.opt.Fresh || s.lacks(ctx, warm.Trees) {
 		if err := s.cold(); err != nil {
 			return err
 		}
@@ -147,9 +148,41 @@ func (s *Slot) layerOver(ctx context.Context) error {
 	if err := s.sift(ctx); err != nil {
 		return fmt.Errorf("look at what a check wrote: %w", err)
 	}
+	if err := s.keepBase(); err != nil {
+		return fmt.Errorf("take back what a check wrote into kept files: %w", err)
+	}
 	s.up.Over = true
 	// the kernel leaves a folder there that a person's rm cannot read
 	return errors.Join(s.fresh(workLayer), s.pool.record(s, "up.json", s.up))
+}
+
+// keepBase takes out of a check's layer what it made of files that pool.keep names: each check has them as the user has
+// them, unless set-up was what changed them.
+func (s *Slot) keepBase() error {
+	var warm layer
+	if _ = readJSON(s.in("warm.json"), &warm); warm.Setup != s.up.Setup {
+		return nil
+	}
+	var base map[string]stamp
+	if err := readJSON(filepath.Join(s.pool.dir(s.Number), copiedRecord), &base); err != nil {
+		return nil // the next check has everything copied again
+	}
+	at, err := os.OpenRoot(s.in(upLayer))
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	kept := gitops.NewPatterns(s.pool.opt.Keep)
+	for _, name := range slices.Sorted(maps.Keys(base)) {
+		fi, err := at.Lstat(name)
+		if err != nil || !among(name, kept) || fi.IsDir() && !oscall.Opaque(filepath.Join(s.in(upLayer), name)) {
+			continue
+		}
+		if err := plainfile.RemoveIn(at, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rules identifies what git ignores in the tree.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,13 +85,14 @@ func (s *Slot) Host(path string) string {
 // Tree is the top of the working copy.
 func (s *Slot) Tree() string { return s.git.Tree() }
 
-// Env is extra environment for commands if no sandbox mounts the slot at the project's path: it keeps git from finding
-// the user's repository, whatever happened to the slot's own.
+// Env is extra environment for commands: the slot's number, for ports and databases, and where nothing is mounted at the
+// project's path, what keeps git from finding the user's repository, whatever happened to the slot's own.
 func (s *Slot) Env() []string {
-	if s.pool.opt.Shown {
-		return nil
+	env := []string{"DESCARTES_SLOT=" + strconv.Itoa(s.Number)}
+	if !s.pool.opt.Shown {
+		env = append(env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(s.git.Tree()))
 	}
-	return []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(s.git.Tree())}
+	return env
 }
 
 // Objects are the folders of objects that repositories in the slot borrow, by the paths at which they look for them.

@@ -23,6 +23,7 @@ type Start struct {
 	Branch string        // its branch; "" is the user's
 	// its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
 	Whole bool
+	Cold  bool      // a check begins without what that of the tip left
 	Since time.Time // start of the first attempt at the same work, by the clock of file times; zero is now
 	// files of the user's, from the repository's top on, that are in the slot as he has them, and no work where git
 	// does not have them so

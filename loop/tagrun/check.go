@@ -487,12 +487,14 @@ type exam struct {
 	log    string
 	tasks  []string
 	quiet  bool // a check without a name is not recorded
+	cold   bool // it begins without what the last check of the tip left
 	before bool // it is the baseline, or a recheck
 }
 
 // prepare checks the tree out.
 func (x *exam) prepare(ctx context.Context, g *ground, v voice) error {
-	return x.at.prepare(ctx, g, v, slot.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips})
+	return x.at.prepare(ctx, g, v, slot.Start{Base: x.base, Before: x.tree, At: x.head, Tips: x.tips,
+		Cold: x.cold})
 }
 
 func (x *exam) request(g *ground) verify.Request {
@@ -663,6 +665,13 @@ func recheck(ctx context.Context, g *ground, now standing, a scheduler.Check, ch
 		if !b.Result.Passed {
 			res := attempt.Result{Verify: &b.Result, Reason: b.Result.Reason()}
 			e.Result, e.Signature = scheduler.Failed, signature(&res)
+			if x.cold = at.slot.Layers() != nil && b.Result.Overran == ""; x.cold {
+				again, err := x.untouched(ctx, g, &c, a.Task, v)
+				if err != nil {
+					return r, err
+				}
+				b.Warm = again.Result.Passed
+			}
 			r.why = g.tools.Redact.Text(b.Reason())
 			break
 		}
