@@ -55,7 +55,7 @@ func (l *listFile) note(changes map[string]string) error {
 		if tasks.Status(st) == tasks.InProgress { // what follows is another matter
 			l.stamp = time.Time{}
 		}
-		if _, ok := l.file.Task(id); ok { // otherwise somebody deleted it
+		if l.isLeaf(id) { // otherwise somebody deleted it, or gave it parts
 			l.pending[id] = tasks.Status(st)
 		}
 	}
@@ -154,10 +154,16 @@ func (l *listFile) compare(before []tasks.Task) {
 		}
 	}
 	for id := range l.pending {
-		if _, ok := l.file.Task(id); !ok {
+		if !l.isLeaf(id) {
 			delete(l.pending, id)
 		}
 	}
+}
+
+// isLeaf reports whether the list has a task that is done by itself: what has parts by now is done when these are.
+func (l *listFile) isLeaf(id string) bool {
+	t, ok := l.file.Task(id)
+	return ok && !t.Container()
 }
 
 // look remembers the file's identity as we left it, and that of the one that follows it.
@@ -174,12 +180,12 @@ func (l *listFile) look() {
 func (l *listFile) files(repo *gitops.Repo, done, idle []string) map[string][]byte {
 	set := maps.Clone(l.pending)
 	for _, id := range idle {
-		if _, ok := l.file.Task(id); ok {
+		if l.isLeaf(id) {
 			set[id] = tasks.Pending
 		}
 	}
 	for _, id := range done {
-		if _, ok := l.file.Task(id); ok {
+		if l.isLeaf(id) {
 			set[id] = tasks.Done
 		}
 	}
