@@ -96,11 +96,38 @@ func (l *Loop) Facts() (out facts) {
 	if len(lines) > 1 {
 		out.add("agents", strings.Join(lines, ", "))
 	}
+	out.add("time", r.timed())
 	if r.Outcome.Branch != "" && len(l.Commits)+r.commits() > 0 { // which the user's files did not follow
 		out.add("commits", trunk.OnBranch(r.Outcome.Branch, r.Outcome.Merging))
 	}
 	return out
 }
+
+// timed says how long checks took beside agents, and whether more of them at a time would have helped: they did less
+// in the lanes together than checks, which run one after the other. "" where nobody waited long for either.
+func (r *Run) timed() string {
+	var agents, checks time.Duration
+	for _, a := range r.History.Attempts {
+		if a.Agent != nil {
+			agents += seconds(a.Agent.Seconds)
+		}
+		for _, d := range a.Checks {
+			checks += seconds(d.Seconds)
+		}
+	}
+	if agents+checks < time.Minute || checks == 0 {
+		return ""
+	}
+	c := &r.State.Config
+	text := fmt.Sprintf("agents %s, checks %s", terminal.Duration(agents), terminal.Duration(checks))
+	if lanes := c.Slots(); r.State.Tag != "" && lanes > 1 && c.ChecksAtOnce < 2 &&
+		checks > agents/time.Duration(lanes) {
+		text += fmt.Sprintf("; %d agents waited for checks: checks_at_once: 2 would have helped, if two can run side by side", lanes)
+	}
+	return text
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // unrun are the checks of the end that did not run, as the run stopped before its end.
 func (l *Loop) unrun() (names []string) {
