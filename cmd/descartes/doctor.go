@@ -291,6 +291,9 @@ func (d *doctor) run(ctx context.Context, r *launch.Run, found launch.Problems) 
 	for _, w := range append(r.Notes, r.Warnings...) {
 		d.lacking("", w, "")
 	}
+	if r.Repo != nil {
+		d.pool(launch.Propose(ctx, r.Repo, d.root), &r.Config.Pool)
+	}
 	switch {
 	case d.ill:
 	case r.Idle:
@@ -302,6 +305,23 @@ func (d *doctor) run(ctx context.Context, r *launch.Run, found launch.Problems) 
 		if err := d.baseline(ctx, r); err != nil {
 			d.bad("baseline", err.Error(), hintOf(err))
 		}
+	}
+}
+
+// pool says what check trees would lack, and the lines that give it to them.
+func (d *doctor) pool(p launch.Proposal, c *config.PoolConfig) {
+	if c.Setup != "" {
+		p.Setup, p.SetupOn = "", nil
+	}
+	kept := gitops.NewPatterns(c.Keep)
+	p.Keep = slices.DeleteFunc(p.Keep, func(name string) bool { is, _ := kept.Match(name); return is })
+	if p.Setup != "" {
+		d.lacking("pool.setup", p.Why+" is in no commit: a check has it as you have it, whatever an attempt changes",
+			"pool: {"+p.Settings()+"} in descartes.yaml makes it anew for each commit")
+	}
+	if len(p.Keep) > 0 {
+		d.lacking("pool.keep", "git ignores "+terminal.Few(p.Keep, 8)+": no check has it",
+			"pool: {keep: "+p.Kept(c.Keep)+"} in descartes.yaml, if a fresh clone would get it too")
 	}
 }
 

@@ -102,6 +102,14 @@ type initWriter struct {
 // project writes what a project needs to start: settings, and a sample if there is nothing to run.
 func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	a, typed := w.found(), false
+	repo, err := openRepo(cmd.Context(), w.root)
+	if err != nil { // which the next steps say
+		repo = nil
+	}
+	proposed := launch.Propose(cmd.Context(), repo, w.root)
+	if a.pool = proposed.Lines("# "); repo != nil {
+		w.err = repo.Close()
+	}
 	if full {
 		w.file("project/descartes.yaml", config.SettingsFile)
 	} else {
@@ -121,6 +129,10 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		return
 	}
 	if !full && !w.dryRun && a.source != sampleTag {
+		if proposed.Setup != "" {
+			w.lines = append(w.lines, "pool.setup stands in "+config.SettingsFile+" as a comment: "+proposed.Why+
+				" is in no commit")
+		}
 		if a.verify == "" || a.verify == config.NoVerify {
 			w.lines = append(w.lines, "no command decides yet whether a task is done: set verify in "+
 				config.SettingsFile)
@@ -177,6 +189,7 @@ type answers struct {
 	command string // agent's command line
 	verify  string
 	known   []string // tags
+	pool    string   // lines about check trees and slots
 }
 
 // found returns what the project suggests.
@@ -354,6 +367,7 @@ func (a *answers) yaml() []byte {
 		b.WriteString("baseline: warn         # the sample's file does not exist yet\n")
 	}
 	b.WriteString("# parallel: 4          # agents at the same time, each in a copy of the project\n")
+	b.WriteString(a.pool)
 	return []byte(b.String())
 }
 
