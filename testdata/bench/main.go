@@ -97,6 +97,7 @@ func comparisons() []comparison {
 		{"one attempt, 10,000 files, no sandbox", "150 ms", attempt(10_000, "off")},
 		{"one attempt, 50,000 files, no sandbox", "600 ms", attempt(50_000, "off")},
 		{"6 attempts, 2 change old tests: guard / none", "1.3", judged(6)},
+		{"runs of the checks per attempt, -j 1, -j 8", "1, 1", checked(8, 1, 8)},
 		{"first slot of 10,000 files", "3 s", firstSlot(10_000)},
 		{"per task, list of 2,000 / of 100", "1.15", growth(2_000, 100, quiet)},
 		{"memory, list of 10,000", "64 MB", memory(10_000, quiet)},

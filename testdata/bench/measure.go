@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -202,6 +203,37 @@ func judged(tasks int) func(*runner) (row, error) {
 		}
 		wall, _, x, y, err := b.pairs(func() (cost, error) { return run("warn") }, func() (cost, error) { return run("off") })
 		return row{wall: ratio(wall), note: fmt.Sprintf("%.1f s, %.1f s", x.wall.Seconds(), y.wall.Seconds())}, err
+	}
+}
+
+// checked is how often the checks run for each attempt, with so many agents at a time: each task changes a file of its
+// own, and waves are committed.
+func checked(tasks int, lanes ...int) func(*runner) (row, error) {
+	return func(b *runner) (r row, err error) {
+		var ratios, notes []string
+		for _, n := range lanes {
+			dir, err := b.repository(wide(tasks))
+			if err != nil {
+				return r, err
+			}
+			defer os.RemoveAll(dir)
+			b.made++
+			log := filepath.Join(b.dir, fmt.Sprintf("checks-%d", b.made))
+			c, err := b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--sandbox", "off", "--baseline", "off", "-j",
+				strconv.Itoa(n), "--command", `sh -c 'sleep 0.2; echo x >work$DESCARTES_TASK_ID; echo TASK_COMPLETE'`, "--verify",
+				"echo >>"+log)
+			if err != nil {
+				return r, err
+			}
+			text, err := os.ReadFile(log)
+			if err != nil {
+				return r, err
+			}
+			runs := strings.Count(string(text), "\n")
+			ratios = append(ratios, ratio(float64(runs)/float64(tasks)))
+			notes = append(notes, fmt.Sprintf("%d runs for %d tasks in %.1f s", runs, tasks, c.wall.Seconds()))
+		}
+		return row{wall: strings.Join(ratios, ", "), note: strings.Join(notes, "; ")}, nil
 	}
 }
 
