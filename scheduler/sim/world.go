@@ -864,6 +864,10 @@ func (w *world) person() bool {
 		w.record(scheduler.Requested{Request: scheduler.Go})
 		return true
 	}
+	if w.revertsSeen() && w.IntN(12) == 0 {
+		w.takeOut()
+		return true
+	}
 	switch w.IntN(70) {
 	case 0:
 		w.kill()
@@ -1100,6 +1104,12 @@ func (w *world) morning() {
 			w.answers(id)
 		}
 	}
+}
+
+// revertsSeen: checks of waves saw several commits pass that the branch has, and what comes behind one that he takes out
+// now is to be seen again. By chance one of a thousand nights comes to that.
+func (w *world) revertsSeen() bool {
+	return len(w.set.WaveChecks) > 0 && len(w.branch) > 1 && len(w.lost) == 0 && !w.aside
 }
 
 // takeOut resets the branch to what it was before a commit of ours: what comes after it is gone with it. Or it reverts
