@@ -127,7 +127,7 @@ func arrows() map[string][]string {
 			"loop/tagrun", "loop/trunk", "loop/slot", "tasks",
 			"tasks/front", "verify"},
 		// what a run writes down, and what is asked of it
-		"loop/book":     {"internal/redact", "loop", "loop/journal", "loop/store"},
+		"loop/book":     {"internal/atomicfile", "internal/redact", "loop", "loop/journal", "loop/slot", "loop/store"},
 		"loop/requests": {"loop", "loop/store"},
 		// what it notes of its accounts
 		"loop/accounts": {"agent", "agent/quota", "internal/redact", "loop", "loop/journal", "scheduler"},

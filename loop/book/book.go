@@ -19,7 +19,7 @@ type Book struct {
 	Redact  *redact.Redactor
 	Observe func(journal.Event)
 	State   *store.State // what does not change during the run
-	Own     *loop.OwnState
+	Own     *OwnState
 	Root    string                       // of the project
 	TaskID  func(id string) store.TaskID // a task's id as its list has it
 	// takes the new statuses that lines give tasks, before these are announced; nil: there is no list
@@ -75,14 +75,6 @@ func (b *Book) Snapshot() *store.State {
 	store.Fill(&s, b.History, b.TaskID)
 	s.Seq = b.Journal.Seq()
 	return &s
-}
-
-// Save rewrites the state file. The journal is on disk before it.
-func (b *Book) Save() error {
-	if err := b.Journal.Sync(); err != nil {
-		return err
-	}
-	return b.Own.Save(b.Snapshot())
 }
 
 // Relative shows a path as a person in the project's folder would type it.

@@ -118,7 +118,7 @@ func (r *Run) open(ctx context.Context, path string) (err error) {
 	if b.Journal, events, err = journal.Open(r.tools.FS, r.home.Events(id), id, r.tools.Now); err != nil {
 		return err
 	}
-	b.Own = &loop.OwnState{FS: r.tools.FS, Path: path}
+	b.Own = &book.OwnState{FS: r.tools.FS, Path: path}
 	if err := os.MkdirAll(r.home.Run(id)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}

@@ -8,9 +8,7 @@ import (
 
 	"descartes/agent"
 	"descartes/config"
-	"descartes/internal/oneline"
 	"descartes/loop/accounts"
-	"descartes/loop/book"
 	"descartes/loop/journal"
 	"descartes/scheduler"
 )
@@ -88,52 +86,6 @@ func (r *Run) takesOver(a scheduler.Attempt) error {
 	}
 	r.told.instead[first] = text
 	return r.book.Write(&journal.Event{Type: journal.Warning, Unit: r.unit(a.Task), Message: text})
-}
-
-// tellWaits tells people that tasks wait: for one that may change the same files, or for an account, which has no quota
-// or rests.
-func (r *Run) tellWaits() error {
-	now := r.ground.tools.Now()
-	for _, w := range r.machine.Waits(now) {
-		if text := oneline.Text(w.String()); !r.told.once[w.Task+" "+text] {
-			r.told.once[w.Task+" "+text] = true
-			u := r.unit(w.Task)
-			u.Attempt, u.Of = 0, 0
-			if err := r.book.Write(book.Warning(u, text)); err != nil {
-				return err
-			}
-		}
-	}
-	if r.machine.Wakes(now).IsZero() {
-		return nil
-	}
-	var lines []*journal.Event
-	for _, t := range r.machine.Tasks {
-		if t.Stage != scheduler.Pending && (t.Stage != scheduler.Reviewing || t.Lane >= 0) {
-			continue
-		}
-		for _, name := range r.among(t.ID) {
-			until, limited := r.machine.Accounts.Until(name), true
-			if !until.After(now) {
-				until, limited = r.machine.Accounts.Rest(name), false
-			}
-			if !until.After(now) || r.told.waits[name].Equal(until) {
-				continue
-			}
-			r.told.waits[name] = until
-			e := &journal.Event{Type: journal.LimitWaiting, Unit: r.unit(t.ID),
-				Reason: r.book.History.Providers.Get(name).Reason,
-				Detail: &journal.Detail{Exit: journal.Exit{Until: &until}, Client: journal.Client{Backend: name}}}
-			if !limited {
-				e.Detail.Cause = string(agent.Transient)
-			}
-			lines = append(lines, e)
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return cmp.Or(r.book.Write(lines...), r.list.write())
 }
 
 // accounts are those of all tasks that are not over, in the order of the list.

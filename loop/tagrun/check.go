@@ -13,7 +13,6 @@ import (
 
 	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/oneline"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
@@ -27,8 +26,8 @@ import (
 	"descartes/verify"
 )
 
-// The check is the merge: an attempt's commit is merged onto the tip, checked out in the check tree and checked. What
-// passes is the next tip.
+// The check is the merge: an attempt's commit is merged onto the tip (merge.go), checked out in the check tree and
+// checked. What passes is the next tip.
 
 func gitErr(what string, err error) error { return &slot.GitError{What: what, Err: err} }
 
@@ -101,36 +100,6 @@ func (w mergedWork) Look(ctx context.Context) (slot.Result, error) {
 func (w mergedWork) Result(ctx context.Context, verified bool) (slot.Result, error) {
 	r, err := w.Slot.Result(ctx, verified)
 	return w.joined(r), err
-}
-
-// onTip is an attempt's commit merged onto the tip, and onto what the checks at work would make of that.
-type onTip struct {
-	on   string      // commit that it is merged onto
-	base gitops.Tree // of that
-	tree gitops.Tree // what both make
-	work gitops.Tree // that is checked: with what hooks changed
-	met  []gitops.Conflict
-	void bool // what it is to stand on does not merge itself
-}
-
-func mergeOntoTip(ctx context.Context, g *ground, now *standing, m *made, ahead []*made) (o onTip, err error) {
-	tip := now.chain.Tip
-	o.base = now.chain.Tree
-	for _, one := range ahead {
-		tree, met, err := g.repo.Merge(ctx, tip, one.commit)
-		if err != nil || len(met) > 0 {
-			o.void = true
-			return o, err
-		}
-		if tip, err = g.repo.Link(ctx, tip, now.chain.Bring(one.task.ID, one.task.ID, one.commit, tree)); err != nil {
-			return o, err
-		}
-		o.base = tree
-	}
-	o.on = tip
-	o.tree, o.met, err = g.repo.Merge(ctx, tip, m.commit)
-	o.work = o.tree
-	return o, err
 }
 
 // checkAttempt has an attempt's commit merged onto the tip and checked there, unless it has passed there already. What
@@ -208,32 +177,11 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 	if err := rekeep(gctx, g, m, &res, nil, end); err != nil {
 		return r, err
 	}
-	next := now
-	next.chain = now.chain.Clone()
-	link := next.chain.Bring(oneline.Text(m.task.ID), "task "+oneline.Text(m.task.ID)+": "+oneline.Text(m.task.Title),
-		m.commit, tree)
-	if m.takes != "" {
-		other, err := now.isOther(gctx, g, m.takes)
-		if err != nil {
-			return r, gitErr("merge the work on task "+a.Task, err)
-		}
-		bring := next.chain.BringTaken
-		if other {
-			bring = next.chain.BringOther
-		}
-		link = bring(oneline.Text(m.task.ID), "take in "+m.takes, m.commit, tree, m.takes)
+	if r.now, err = mergeVerified(gctx, g, now, m, tree); err != nil {
+		return r, err
 	}
-	if err := next.chain.Add(gctx, link); err != nil {
-		return r, gitErr("merge the work on task "+a.Task, err)
-	}
-	r.now = &next
-	r.lines = []*journal.Event{end, integrated(m.unit, string(next.chain.Tree), next.chain.Tip)}
+	r.lines = []*journal.Event{end, integrated(m.unit, string(r.now.chain.Tree), r.now.chain.Tip)}
 	return r, bringNamed(gctx, g, &res, v)
-}
-
-// integrated is the line of a merge.
-func integrated(u journal.Unit, tree, commit string) *journal.Event {
-	return &journal.Event{Type: journal.Integrated, Unit: u, Tree: tree, Commit: commit}
 }
 
 // passed makes what passed the attempt's work where hooks or checks changed it: that is what is reviewed and merged.
@@ -351,35 +299,6 @@ func signature(res *attempt.Result) string {
 	output := loop.Output(res)
 	shown, _ := gate.Failed(output)
 	return gate.Digest(shown + " " + res.Reason)
-}
-
-// changedInMerge reports whether a merge changed files that an attempt had changed.
-func changedInMerge(ctx context.Context, g *ground, m *made, tree gitops.Tree) (bool, error) {
-	was, err := g.repo.CommitTree(m.commit)
-	if err != nil {
-		return false, gitErr("compare the work on task "+m.task.ID, err)
-	}
-	changes, err := g.repo.Changed(ctx, was, tree)
-	if err != nil {
-		return false, gitErr("compare the work on task "+m.task.ID, err)
-	}
-	return slices.ContainsFunc(changes, func(c gitops.Change) bool {
-		return slices.ContainsFunc(m.res.Work.Changed, func(own gitops.Change) bool { return own.Path == c.Path })
-	}), nil
-}
-
-// clashed is the end of a check whose commit does not merge: nobody's failure.
-func clashed(ctx context.Context, g *ground, now *standing, e scheduler.CheckEnded, m *made,
-	met []gitops.Conflict) (result, error) {
-	clash := trunk.Clash{Conflicts: met, After: now.chain.Since(m.from)}
-	if err := rekeep(ctx, g, m, &m.res, &clash, nil); err != nil {
-		return result{}, err
-	}
-	e.Result, e.Paths = scheduler.Clashed, clash.Paths()
-	end := finished(g, m, &m.res)
-	end.Verdict, end.Reason, end.Message = journal.Clashed, clash.Reason(), ""
-	end.Base, end.Paths, end.Detail.Output = string(now.chain.Tree), e.Paths, loop.Tail(clash.Detail(), loop.MaxWords)
-	return result{event: e, lines: []*journal.Event{end}, why: end.Reason}, nil
 }
 
 // rekeep says in the commit that keeps an attempt what its check came to, so that the next clone knows; the work stays

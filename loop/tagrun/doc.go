@@ -3,14 +3,15 @@
 //
 //	run.go       Run: one loop that applies events, asks what is next, starts it, waits
 //	start.go     ids, locks, the journal folded; recover.go: what git says of a run before (Resumed)
-//	attempt.go   an agent works, looks again, or reviews     check.go      its commit is merged onto the tip and checked
+//	attempt.go   an agent works, looks again, or reviews     check.go      its commit is checked,
+//	merge.go     merged onto the tip, and the next tip       wait.go       until something happens, or quota is back
 //	takein.go    the branch's own commits come in            wavecheck.go  checks of a wave, or of the end
 //	commit.go    the branch gets a wave; the list's part     push.go       and a remote what the branch has
 //	chain.go     the trunk as git has it                     end.go        how the run ends, in words
 //	requests.go  what people and signals ask                 list.go       the list: read, changed by others, written
-//	say.go       what people want to know beside the events
-//	prompt.go    the text that an agent is given          outcome.go    what an agent's run came to
-//	statefile.go the state file                           ground.go     what actions stand on
+//	say.go       what people want to know beside the events  ground.go     what actions stand on
+//	prompt.go    the text that an agent is given             outcome.go    what an agent's run came to
+//	statefile.go what the state file shows; loop/book writes it
 //
 // The deciding goroutine, Run.Run, owns the machine, the book, the list and the lanes. An action has a goroutine of its
 // own: it gets the ground, the trunk as it stands, and values; it comes back with a result, which is values too. What it

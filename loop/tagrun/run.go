@@ -151,24 +151,6 @@ func (r *Run) takeNews() error {
 	return r.takeAnswers()
 }
 
-// serve takes in what happens next.
-func (r *Run) serve() error {
-	select {
-	case then := <-r.did:
-		r.busy--
-		return then()
-	case s := <-r.said:
-		s.done <- s.take(r)
-	case text := <-r.news:
-		return r.book.Write(&journal.Event{Type: journal.Warning, Message: text})
-	case <-r.asks.Wake:
-	case <-r.asks.Over:
-	case <-r.asks.Tick.C: // it also ends waits: Run asks again what is next, and a wait is only a time
-		return r.list.late()
-	}
-	return nil
-}
-
 func (s *report) take(r *Run) error {
 	if s.do != nil {
 		return s.do()
@@ -180,22 +162,6 @@ func (s *report) take(r *Run) error {
 func (r *Run) start(do func() (then func() error)) {
 	r.busy++
 	go func() { r.did <- do() }()
-}
-
-// await is for what is slow while nothing else goes on: what do returns follows, and then it is over.
-func (r *Run) await(do func(context.Context) (then func() error)) error {
-	over := false
-	ctx := r.asks.Now
-	r.start(func() func() error {
-		then := do(ctx)
-		return func() error { over = true; return then() }
-	})
-	for !over {
-		if err := r.serve(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // say has do run by the deciding goroutine, from that of an action, which waits for it.

@@ -167,7 +167,7 @@ func (r *Run) open(path string) (err error) {
 	if b.Journal, events, err = journal.Open(g.tools.FS, g.home.Events(g.id), g.id, g.tools.Now); err != nil {
 		return err
 	}
-	b.Own = &loop.OwnState{FS: g.tools.FS, Path: path}
+	b.Own = &book.OwnState{FS: g.tools.FS, Path: path}
 	r.list = &listFile{fs: g.tools.FS, file: r.job.File, sync: b.Journal.Sync, pending: map[string]tasks.Status{},
 		busy: func() bool { return g.repo.Underway() != "" }, saved: r.listSaved,
 		moved: func() bool { return false }, on: func() string { return b.State.ListOn }}

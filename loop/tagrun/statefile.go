@@ -24,5 +24,5 @@ func (r *Run) listSaved(pending bool) error {
 		return err
 	}
 	r.told.listed = s.Seq
-	return r.book.Own.Save(s)
+	return r.book.SaveAs(s)
 }

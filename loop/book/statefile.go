@@ -1,4 +1,4 @@
-package loop
+package book
 
 import (
 	"sync"
@@ -8,6 +8,17 @@ import (
 	"descartes/loop/slot"
 	"descartes/loop/store"
 )
+
+// Save rewrites the state file. The journal is on disk before it.
+func (b *Book) Save() error { return b.SaveAs(b.Snapshot()) }
+
+// SaveAs has the state file show that, which is a snapshot and what the run knows besides.
+func (b *Book) SaveAs(s *store.State) error {
+	if err := b.Journal.Sync(); err != nil {
+		return err
+	}
+	return b.Own.save(s)
+}
 
 // OwnState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its
 // next boundary.
@@ -20,8 +31,8 @@ type OwnState struct {
 	cancelled bool
 }
 
-// Save replaces the file, and remembers what another program wrote into it.
-func (o *OwnState) Save(s *store.State) error {
+// save replaces the file, and remembers what another program wrote into it.
+func (o *OwnState) save(s *store.State) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.look()
