@@ -81,7 +81,7 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	tip, job, at := t.tip, with.job, &p.seats
-	before := t.res.Work.After
+	before, unset := t.res.Work.After, false
 	if p.kind != prompt.Folder {
 		if err := handsOver(gctx, p, job, t); err != nil {
 			return c, err
@@ -90,21 +90,27 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 			return checked{verdict: prompt.Clashed, clash: met}, err
 		}
 		hook, err := hooked(ctx, p, t, with)
-		if err != nil {
-			return c, err
-		}
 		if hook != nil && hook.Result.Cancelled {
 			return checked{verdict: prompt.Cancelled}, nil
 		}
-		if at, err = inCheckTree(gctx, p, t, with); err != nil {
+		if err == nil {
+			at, err = inCheckTree(gctx, p, t, with)
+		}
+		if why, ok := errors.AsType[*verify.SetupError](err); ok {
+			unset = true
+			at, err = notSetUp(gctx, p, t, with, why)
+		}
+		if err != nil {
 			return c, err
 		}
-		if hook != nil {
+		if hook != nil && !unset {
 			t.res.Checks, t.res.Verify = []attempt.Ran{*hook}, &hook.Result
 		}
 	}
-	if t.res, err = at.runner.Judge(ctx, at.ws, at.input(t.in), t.res, with.tell); err != nil {
-		return c, err
+	if !unset {
+		if t.res, err = at.runner.Judge(ctx, at.ws, at.input(t.in), t.res, with.tell); err != nil {
+			return c, err
+		}
 	}
 	if at != &p.seats {
 		t.res.Verify = attempt.Lacking(t.res.Verify, &t.res.Work)
@@ -133,6 +139,21 @@ func check(ctx context.Context, p *place, t *try, with *aids) (c checked, err er
 		err = keepWork(gctx, p, t, "checked", with)
 	}
 	return c, err
+}
+
+// notSetUp is a try whose work cannot be set up: it has failed as long as what it stands on can be, from nothing, else
+// that is the run's failure.
+func notSetUp(ctx context.Context, p *place, t *try, with *aids, why *verify.SetupError) (*seats, error) {
+	at, err := p.judged(ctx, func(line string) error { return with.note(line) })
+	if err != nil {
+		return nil, err
+	}
+	start := t.start(p)
+	start.Before, start.Cold = t.base, true
+	_, err = at.ws.Prepare(ctx, start)
+	t.res.Checks, t.res.Verify = nil, &verify.Result{Code: 1, Why: why.Text}
+	t.res.Verdict, t.res.Reason = verify.Failed, t.res.Verify.Reason()
+	return at, err
 }
 
 // handsOver takes the work out of the slot in which its agent ended, without what no commit takes.

@@ -288,7 +288,15 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 			return err
 		}
 		if s.state.Setup != key {
-			if err := p.setUp(ctx, s, p.opt.Setup); err != nil {
+			err := p.setUp(ctx, s, p.opt.Setup)
+			switch cut := errors.Is(err, context.Canceled) || ctx.Err() != nil; {
+			case err != nil && !cut && !s.forChecks() && s.start.Before != s.start.Base:
+				// the work that its agent goes on from is at fault: this agent may mend it
+				p.mu.Lock()
+				p.notes = append(p.notes, err.Error())
+				p.mu.Unlock()
+				key = ""
+			case err != nil:
 				return err
 			}
 			crash.Point("slot set up")

@@ -201,6 +201,9 @@ func (s *Slot) bring(ctx context.Context) error {
 		err = s.layer(ctx)
 	case s.forChecks():
 		err = s.strip(ctx)
+		if s.start.Cold {
+			s.state.Setup = ""
+		}
 	}
 	if err == nil {
 		err = s.pool.furnish(ctx, s)

@@ -130,10 +130,13 @@ func checkAttempt(ctx context.Context, g *ground, now standing, a scheduler.Chec
 		e.Result = scheduler.Passed
 	default:
 		hook, err := hooked(ctx, g, &now, m, &o, at, v)
-		if err != nil {
-			return r, err
+		if err == nil {
+			res, err = judged(ctx, g, &now, a, m, o, hook, at, v)
 		}
-		if res, err = judged(ctx, g, &now, a, m, o, hook, at, v); err != nil {
+		if unset, ok := errors.AsType[*verify.SetupError](err); ok {
+			res, err = m.unset(gctx, g, &now, &o, unset, at, v)
+		}
+		if err != nil {
 			return r, err
 		}
 		e.Result, e.Mended = resultOf(&res), mended(a.Known, &res)
@@ -267,6 +270,17 @@ func judged(ctx context.Context, g *ground, now *standing, a scheduler.Check, m 
 		res.Verify, res.Reason = named, named.Reason()
 	}
 	return res, nil
+}
+
+// unset is what an attempt came to whose commit cannot be set up, as long as what it stands on can be, from nothing: else
+// that is the run's failure.
+func (m *made) unset(ctx context.Context, g *ground, now *standing, o *onTip, why *verify.SetupError, at *tree,
+	v voice) (attempt.Result, error) {
+	err := at.prepare(ctx, g, v, slot.Start{Base: o.base, Before: o.base, At: headOf(now), Tips: now.chain.Tips(), Cold: true})
+	res := m.res
+	res.Verify = &verify.Result{Code: 1, Why: why.Text}
+	res.Verdict, res.Reason = verify.Failed, res.Verify.Reason()
+	return res, err
 }
 
 // headOf is the commit that a check sees as HEAD.
