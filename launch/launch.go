@@ -760,6 +760,11 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 			return err
 		}
 	}
+	if at, err := r.Repo.RefCommit("refs/heads/" + branch); in && err == nil && at != "" {
+		if err := r.hasTasksOf(ctx, branch, at); err != nil {
+			return err
+		}
+	}
 	ahead, err := r.Repo.CanBranch(ctx, branch, files)
 	if clash, ok := errors.AsType[*gitops.ClashError](err); ok && r.Tag != nil {
 		r.note("%s: a task of the run takes that in", clash.Reason)
@@ -781,6 +786,33 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 	}
 	r.note("%s", note)
 	return nil
+}
+
+// hasTasksOf refuses a run whose list lacks tasks that a branch's list got since the two parted: the run's commits have
+// the list as it is here, and would drop them.
+func (r *Run) hasTasksOf(ctx context.Context, branch, commit string) error {
+	head, err := r.Repo.Head(ctx)
+	if err != nil || head.Hash == "" {
+		return err
+	}
+	fork, err := r.Repo.ForkOf(ctx, head.Hash, commit)
+	if err != nil || fork == "" {
+		return err
+	}
+	was := trunk.ListAt(ctx, r.Repo, r.Tag.File, fork)
+	var lacks []string
+	for _, t := range trunk.ListAt(ctx, r.Repo, r.Tag.File, commit) {
+		_, here := r.Tag.File.Task(t.ID)
+		if !here && !slices.ContainsFunc(was, func(old tasks.Task) bool { return old.ID == t.ID }) {
+			lacks = append(lacks, t.ID)
+		}
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	list, _ := Below(r.Repo.Root(), r.Tag.File.Target())
+	return config.Wrong(fmt.Sprintf("git checkout %.7s -- %s takes its list over; then commit that", commit, terminal.Quote(list)),
+		"the list here lacks what the branch %s has got: task %s", branch, oneline.List(lacks))
 }
 
 // stuck is why nothing of a list can run, where that is all that keeps a run from starting.
@@ -950,6 +982,9 @@ func (r *Run) fetch(ctx context.Context, branch, list string) error {
 		if list != "" {
 			if ours, err := r.Repo.RefCommit(ref); err == nil && ours != "" {
 				r.Tag.GoOn(trunk.ListAt(ctx, r.Repo, r.Tag.File, ours))
+			}
+			if err := r.hasTasksOf(ctx, branch, at); err != nil {
+				return err
 			}
 			r.Tag.GoOn(trunk.ListAt(ctx, r.Repo, r.Tag.File, at))
 			b, err := r.Tag.File.With(r.Tag.Ahead)
