@@ -28,18 +28,23 @@ const deniedTail = 1 << 20
 
 var (
 	beforeReadOnly = lazyregexp.New("(?i)([^\\s'\"`‘’:\\\\]+)['\"`’\\\\]*: read-only file system")
+	noConnection   = lazyregexp.New(`(?i)connection ?refused|econnrefused|(?:cannot|can't|could not) connect`)
 	afterReadOnly  = lazyregexp.New(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
 // Denied lists what the sandbox refused an attempt, each with the setting that allows it: hosts that its proxy
-// refused, and paths that a program called read-only in the log. Agents have sandboxes of their own: in the project
+// refused, sockets, and paths that a program called read-only in the log. Agents have sandboxes of their own: in the project
 // ours keeps no more than .git, .scud and what is protected (a folder ends in a slash), and a refusal elsewhere is not
 // ours. One that no program printed is unknown.
 func Denied(root string, protected []string, log string, hosts []string) (list []string) {
 	for _, host := range hosts {
 		list = append(list, "the network to "+host+"; sandbox_domains: ["+host+"] in descartes.yaml opens it")
 	}
-	for _, path := range readOnlyPaths(log) {
+	text := tailOf(log)
+	for _, path := range refusedSockets(text) {
+		list = append(list, "the socket "+path+"; sandbox_read: ["+path+"] in descartes.yaml opens it")
+	}
+	for _, path := range readOnlyPaths(text) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(root, path)
 		}
@@ -78,25 +83,46 @@ func below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// readOnlyPaths are the paths that programs in a log reported as read-only, as they printed them.
-func readOnlyPaths(log string) (paths []string) {
+// tailOf is the end of a log.
+func tailOf(log string) string {
 	f, err := plainfile.Open("", log)
 	if err != nil {
-		return nil
+		return ""
 	}
 	defer f.Close()
 	if fi, err := f.Stat(); err != nil || fi.Size() > deniedTail {
 		_, serr := f.Seek(-deniedTail, io.SeekEnd)
 		if errors.Join(err, serr) != nil {
-			return nil
+			return ""
 		}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, deniedTail))
 	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// refusedSockets are the sockets of services that a log names where something in it could not be connected: those that
+// are there when a command starts are hidden.
+func refusedSockets(text string) (paths []string) {
+	if !noConnection.MatchString(text) {
 		return nil
 	}
-	for _, m := range slices.Concat(beforeReadOnly.FindAllStringSubmatch(string(text), 100),
-		afterReadOnly.FindAllStringSubmatch(string(text), 100)) {
+	list, _ := os.ReadFile("/proc/net/unix") // elsewhere none is known
+	for line := range strings.Lines(string(list)) {
+		if fields := strings.Fields(line); len(fields) == 8 && filepath.IsAbs(fields[7]) && strings.Contains(text, fields[7]) {
+			paths = append(paths, fields[7])
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// readOnlyPaths are the paths that programs in a log reported as read-only, as they printed them.
+func readOnlyPaths(text string) (paths []string) {
+	for _, m := range slices.Concat(beforeReadOnly.FindAllStringSubmatch(text, 100),
+		afterReadOnly.FindAllStringSubmatch(text, 100)) {
 		if path := m[1]; strings.Contains(path, "/") || !strings.EqualFold(path, "EROFS") &&
 			strings.Contains(path, ".") {
 			paths = append(paths, filepath.Clean(path))
