@@ -327,6 +327,7 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	if g.config.Scud.HandoffPath != "" && out.Ending != journal.AllDone {
 		handoff = loop.TagHandoff(r.ID(), r.job, h, g.tools.Now(), &out)
 	}
+	gave := r.give() // an agent may have changed it; what a kill leaves of it half written goes with the resume
 	err := r.happened(scheduler.Ended(e), line)
 	if err == nil {
 		err = r.list.write()
@@ -334,8 +335,8 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	if err == nil && g.config.Scud.HandoffPath != "" { // where all is done, none is left in it
 		err = store.WriteHandoff(g.tools.FS, g.root, g.config.Scud.HandoffPath, g.tools.Redact.Text(handoff))
 	}
-	if err == nil { // an agent may have changed it
-		err = errors.Join(r.give(), g.home.ClearRequest(r.ID()))
+	if err == nil {
+		err = errors.Join(gave, g.home.ClearRequest(r.ID()))
 	}
 	if out.Ending == journal.DiskFull && loop.DiskFull(err) {
 		r.ends.full = cmp.Or(r.ends.full, "the disk is full")
