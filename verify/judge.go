@@ -40,6 +40,11 @@ const (
 	Said = "it said: "
 )
 
+// IsSilent reports whether an agent that ended well changed nothing, claims nothing and asks nothing.
+func (f *Facts) IsSilent() bool {
+	return f.AgentEnd == "finished" && f.Blocked == "" && !f.Changed && !f.Complete && f.Question == ""
+}
+
 // Judge reaches a verdict. How the agent ended comes first; then only the verify command's exit status counts, with
 // one exception: an agent that changed nothing and claimed nothing has not done the task, whatever the command says.
 // If it asked something instead, it is blocked until somebody answers; a question beside changes does not block it.
@@ -70,7 +75,7 @@ func Judge(f Facts) (Verdict, string) {
 			begin = Asks
 		}
 		return Blocked, begin + f.Question // asking again is useless
-	case !f.Changed && !f.Complete:
+	case f.IsSilent():
 		return Failed, NoSignal
 	case f.None && f.Complete:
 		return Verified, "completion claimed; nothing verifies it"

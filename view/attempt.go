@@ -31,6 +31,7 @@ type Attempt struct {
 	Price   *costJSON `json:"cost"` // null if unknown
 
 	Stand Stand `json:"-"`
+	asks  bool  // as the ref that keeps it says, where there is no journal
 }
 
 // AttemptOf is an attempt of a loop; runs says that somebody may work on it.
@@ -80,11 +81,14 @@ func (a *Attempt) Word() string {
 	case a.Task == "" && a.Iteration > 0:
 		return a.Decided()
 	}
-	if a.asked() != "" {
+	if a.isAsking() {
 		return "asked"
 	}
 	return VerdictWord(journal.Verdict(a.Outcome))
 }
+
+// isAsking reports whether it waits for a person's answer.
+func (a *Attempt) isAsking() bool { return a.asks || a.asked() != "" }
 
 // asked is what its agent asked at its end, "" for nothing.
 func (a *Attempt) asked() string {
@@ -267,7 +271,7 @@ func (b *Board) Attempts(id string, kept Kept) ([]*Attempt, error) {
 		a := told[r.Name]
 		if k, ok := source.ReadKept(r, kept.List, id); ok && a == nil {
 			a = &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}}, Loop: k.Loop,
-				N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, At: r.When, Stand: verdictStand(k.Verdict)}
+				N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, At: r.When, Stand: verdictStand(k.Verdict), asks: k.Asks}
 			out = append(out, a)
 		}
 		if a != nil && source.KeepsWork(r) {

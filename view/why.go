@@ -12,7 +12,6 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
-	"descartes/loop/source"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -304,7 +303,7 @@ func (w *Why) blocked() {
 		if w.Next = w.anew(); !strings.Contains(w.Next, " --retry-blocked") {
 			w.Next += " --retry-blocked"
 		}
-		if n := len(w.Attempts); n > 0 && source.Asked(w.Attempts[n-1].Reason) {
+		if n := len(w.Attempts); n > 0 && w.Attempts[n-1].isAsking() {
 			w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 		} else if w.live() {
 			w.Next = w.command("tasks list")

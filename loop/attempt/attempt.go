@@ -340,7 +340,7 @@ func (a *run) conclude() {
 	if a.in.Again && r.Idle && a.res.Changed == 0 && r.Blocked == "" { // its prompt may never have come to it
 		r.Question = ""
 	}
-	a.res.Verdict, a.res.Reason = a.res.verdict(a.in, a.res.Verify, !a.in.decided())
+	a.res.Verdict, a.res.Reason, _ = a.res.verdict(a.in, a.res.Verify, !a.in.decided())
 	if a.res.Verdict != verify.Verified || a.in.Always {
 		return
 	}
@@ -353,30 +353,34 @@ func (a *run) conclude() {
 	}
 }
 
-// Made says what an agent's run came to by itself, before any check: what is verified so far is to be checked.
-func (r *Result) Made(in *Input) (verify.Verdict, string) {
+// Made says what an agent's run came to by itself, before any check: what is verified so far is to be checked. silent:
+// it failed because it did nothing and said nothing.
+func (r *Result) Made(in *Input) (v verify.Verdict, why string, silent bool) {
 	return r.verdict(in, &verify.Result{Passed: true}, false)
 }
 
 // verdict judges an attempt. It fails if its work is lost, if its git took back earlier work, or if it made something no
 // commit can contain.
-func (r *Result) verdict(in *Input, check *verify.Result, none bool) (v verify.Verdict, why string) {
-	v, why = verify.Judge(verify.Facts{AgentEnd: string(r.Agent.End), AgentReason: r.Agent.Reason,
+func (r *Result) verdict(in *Input, check *verify.Result, none bool) (v verify.Verdict, why string,
+	silent bool) {
+	facts := verify.Facts{AgentEnd: string(r.Agent.End), AgentReason: r.Agent.Reason,
 		Blocked: r.Agent.Blocked, Question: oneline.Text(r.Agent.Question), Complete: r.Agent.Complete,
-		Changed: r.Changed > 0, Verify: check, None: none})
+		Changed: r.Changed > 0, Verify: check, None: none}
+	v, why = verify.Judge(facts)
+	silent = v == verify.Failed && facts.IsSilent()
 	if lost := cmp.Or(r.Work.Lost, r.Work.TookBack); lost != "" && (v == verify.Verified || v == verify.Failed) {
-		v, why = verify.Failed, lost
+		v, why, silent = verify.Failed, lost, false
 	}
 	if r.Work.Removed && !in.Always {
-		v, why = verify.Cancelled, r.Work.Lost
+		v, why, silent = verify.Cancelled, r.Work.Lost, false
 	}
-	if out := r.leftOut(); out != "" && (v == verify.Verified || why == verify.NoSignal) {
-		v, why = verify.Failed, out
+	if out := r.leftOut(); out != "" && (v == verify.Verified || silent) {
+		v, why, silent = verify.Failed, out, false
 	}
-	if text := strings.TrimSpace(r.Agent.Final); why == verify.NoSignal && text != "" {
+	if text := strings.TrimSpace(r.Agent.Final); silent && text != "" {
 		why += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]), 200)
 	}
-	return v, why
+	return v, why, silent
 }
 
 // NotBetter is the reason of an attempt that passes without proving anything although the settings require proof.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -198,7 +197,7 @@ func (s *State) ended(e *Event) {
 		Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
 	s.answered(e)
-	if a.Agent == nil && e.Verdict == Cancelled && strings.HasPrefix(e.Reason, Killed) {
+	if a.Agent == nil && e.Detail != nil && e.Detail.Cause == CauseKilled {
 		s.spend(e) // its agent could not report any more: its cost is unknown, not nothing
 		a.Cost.Add(e.Detail)
 	}

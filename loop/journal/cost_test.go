@@ -117,7 +117,7 @@ func TestCostOfTheKilledReviewer(t *testing.T) {
 // reported before counts once.
 func TestCostOfTheKilled(t *testing.T) {
 	t.Parallel()
-	usd, cut := 0.5, &Detail{Exit: Exit{End: EndCancelled}}
+	usd, cut := 0.5, &Detail{Exit: Exit{End: EndCancelled, Cause: CauseKilled}}
 	ended := Detail{Exit: Exit{End: EndFinished}, Spent: Spent{USD: &usd, InputTokens: 10, OutputTokens: 2}}
 	one, two, third := Unit{Task: "1", Attempt: 1}, Unit{Task: "2", Attempt: 1}, Unit{Iteration: 3, Attempt: 1}
 	s := Fold([]Event{
@@ -126,7 +126,7 @@ func TestCostOfTheKilled(t *testing.T) {
 		{Type: AttemptStarted, Unit: two},
 		{Type: AttemptFinished, Unit: two, Verdict: Cancelled, Reason: Killed, Detail: cut},
 		{Type: IterationStarted, Unit: third},
-		{Type: IterationFinished, Unit: third, Verdict: Cancelled, Reason: Killed + " after its commit", Detail: cut},
+		{Type: IterationFinished, Unit: third, Verdict: Cancelled, Reason: Killed, Detail: cut},
 	})
 	if got, want := s.Cost.Text(), "at least $0.50, 2 attempts unknown, at least 10 tokens in, 2 out"; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -159,6 +159,7 @@ const (
 	EndRefused     = "refused"
 	EndCancelled   = "cancelled"
 	CauseTransient = "transient"
+	CauseKilled    = "killed" // of an attempt that is cut short: its run was killed
 )
 
 // Killed is the reason of an attempt, or an iteration, whose run was killed: it counts for nothing.

@@ -125,6 +125,8 @@ func (r *Run) verdict(e prompt.Event, end *journal.Event) {
 		end.Ref = r.at.kept.ref
 		if _, broken := e.(prompt.Broken); broken {
 			end.Reason = "it could not be finished"
+		} else {
+			end.Detail.Cause = journal.CauseKilled
 		}
 		return
 	case prompt.CheckEnded:

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
@@ -20,6 +19,7 @@ type Kept struct {
 	Loop, Task      string
 	Attempt         int
 	Verdict, Reason string
+	Asks            bool   // it waits for a person's answer
 	Same            bool   // it changed nothing: only what it said is kept; see KeepsWork
 	Output          string // end of its verification's output
 }
@@ -37,6 +37,7 @@ const (
 const (
 	keptIndent = "    " // so that no output line looks like a trailer
 	keptSame   = "Descartes-Changed: nothing"
+	keptAsks   = "Descartes-Asks: a person"
 )
 
 // Message is that of the commit that keeps it, an attempt at a task of a list.
@@ -58,14 +59,14 @@ func (k *Kept) Message(list gitops.Named) string {
 	if k.Same {
 		b.WriteString(keptSame + "\n")
 	}
+	if k.Asks {
+		b.WriteString(keptAsks + "\n")
+	}
 	return b.String()
 }
 
 // KeepsWork reports whether a ref keeps what somebody wrote, and not only what the agent said.
 func KeepsWork(r gitops.Ref) bool { return !strings.Contains(r.Message+"\n", "\n"+keptSame+"\n") }
-
-// Asked reports whether an attempt ended for that reason because its agent asked.
-func Asked(reason string) bool { return strings.HasPrefix(reason, agent.Asks) }
 
 // ReadKept reads an attempt at a list's task from the ref that keeps it. ok is false for any other ref.
 func ReadKept(r gitops.Ref, list gitops.Named, task string) (Kept, bool) {
@@ -88,6 +89,8 @@ func ReadKept(r gitops.Ref, list gitops.Named, task string) (Kept, bool) {
 			k.Output += out + "\n"
 		} else if v, ok := strings.CutPrefix(line, "Descartes-Verdict: "); ok {
 			k.Verdict = v
+		} else if line == keptAsks {
+			k.Asks = true
 		} else if strings.HasPrefix(line, gitops.ListTrailer) {
 			place = line + "\n"
 		}

@@ -363,7 +363,7 @@ func (b *begun) keep(ctx context.Context, g *ground, out *ended) error {
 		return nil
 	}
 	k := source.Kept{Loop: g.id, Task: b.Task, Attempt: b.unit.Attempt, Verdict: string(out.verdict),
-		Reason: out.reason, Same: same}
+		Reason: out.reason, Same: same, Asks: out.outcome == scheduler.Asks}
 	if out.verdict == verify.Verified {
 		k.Verdict, k.Reason = source.Made, "its agent has ended"
 	} else {

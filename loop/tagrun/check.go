@@ -324,7 +324,8 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash 
 		return gitErr("read the work on task "+m.task.ID, err)
 	}
 	k := source.Kept{Loop: g.id, Task: m.task.ID, Attempt: m.unit.Attempt, Verdict: string(res.Verdict),
-		Reason: res.Reason, Same: m.res.Work.After == m.base && m.res.Work.Commits == ""}
+		Reason: res.Reason, Same: m.res.Work.After == m.base && m.res.Work.Commits == "",
+		Asks: res.Objection != nil && res.Objection.Ask}
 	switch {
 	case clash != nil:
 		k.Verdict, k.Reason, k.Output = string(journal.Clashed), clash.Reason(), clash.Detail()

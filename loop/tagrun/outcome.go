@@ -16,11 +16,12 @@ import (
 // judge says what an agent's run came to.
 func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
 	res := &b.res
-	out.verdict, out.reason = res.Made(&b.in)
+	var silent bool
+	out.verdict, out.reason, silent = res.Made(&b.in)
 	mute := out.verdict == verify.Blocked && res.Agent.Blocked == "" && res.Agent.Idle
 	if mute && b.in.Again { // its prompt may never have come to it
 		res.Agent.Question = ""
-		out.verdict, out.reason = res.Made(&b.in)
+		out.verdict, out.reason, _ = res.Made(&b.in)
 	}
 	if b.before != b.base { // it owns what an earlier attempt had left
 		res.Changed = len(res.Work.Changed)
@@ -40,11 +41,11 @@ func (b *begun) judge(ctx context.Context, g *ground) (out ended, err error) {
 		out.outcome = scheduler.Crashed
 	case out.verdict == verify.TimedOut:
 		out.outcome = scheduler.TimedOut
-	case out.verdict == verify.Blocked && (r.Question != "" || strings.HasPrefix(out.reason, agent.Asks)):
+	case out.verdict == verify.Blocked && r.Question != "":
 		out.outcome = scheduler.Asks
 	case out.verdict == verify.Blocked:
 		out.outcome = scheduler.GaveUp
-	case out.verdict == verify.Failed && strings.HasPrefix(out.reason, verify.NoSignal):
+	case silent:
 		out.outcome = scheduler.Nothing
 	case out.verdict == verify.Failed:
 		out.outcome = scheduler.Unstorable

@@ -298,7 +298,7 @@ func (r *Run) resumed(rest remains) error {
 		}
 		lines = append(lines, &journal.Event{Type: journal.AttemptFinished, Unit: f.open.Unit,
 			Verdict: journal.Cancelled, Reason: journal.Killed, Ref: f.ref, Tree: f.tree,
-			Detail: &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)},
+			Detail: &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled), Cause: journal.CauseKilled},
 				Files: journal.Files{Changed: f.changed}, Client: journal.Client{
 					Log: r.book.Relative(r.ground.home.Log(r.ID(), f.open.Task, f.open.Attempt))}}})
 	}

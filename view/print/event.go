@@ -180,7 +180,7 @@ func (p *Events) started(e *journal.Event, d *journal.Detail) string {
 
 // leftover says where the work of a cut short attempt is, and what its sandbox refused.
 func leftover(e *journal.Event, d *journal.Detail) (s string) {
-	if (e.Reason == journal.Killed || e.Reason == journal.NotCommitted) && e.Ref != "" {
+	if (d.Cause == journal.CauseKilled || e.Reason == journal.NotCommitted) && e.Ref != "" {
 		s = "; kept as " + terminal.Clean(e.Ref)
 	}
 	for _, what := range d.Denied {
@@ -254,7 +254,7 @@ func (p *Events) iteration(e *journal.Event, d *journal.Detail) string {
 	if d.End != journal.EndFinished || d.Refused {
 		text = e.Reason
 	}
-	if text != "" && (d.End != journal.EndCancelled || e.Reason == journal.Killed) {
+	if text != "" && (d.End != journal.EndCancelled || d.Cause == journal.CauseKilled) {
 		s += ": " + terminal.Clean(text)
 	}
 	s += leftover(e, d)

@@ -49,7 +49,7 @@ func TestLines(t *testing.T) {
 			[]string{"started"}},
 		{journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Attempt: 1}, Verdict: journal.Crashed,
 			Reason: journal.Killed,
-			Ref:    "refs/descartes/x/tasks/3/1", Detail: &journal.Detail{
+			Ref:    "refs/descartes/x/tasks/3/1", Detail: &journal.Detail{Exit: journal.Exit{Cause: journal.CauseKilled},
 				Speech: journal.Speech{Denied: []string{"writing to .git"}}}},
 			[]string{"crashed", "refs/descartes/x/tasks/3/1", "refused writing to .git"}},
 		{journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Attempt: 1},
