@@ -101,7 +101,7 @@ func arrows() map[string][]string {
 		"loop/store": {"gitops", "internal/atomicfile", "config", "internal/oneline", "internal/oscall",
 			"internal/plainfile", "internal/redact", "internal/safename", "loop/journal", "loop/slot", "tasks"},
 		// from files to a job and its specs; it knows no run
-		"loop/source": {"agent", "config", "gitops", "internal/oneline", "internal/plainfile", "loop/journal",
+		"loop/source": {"config", "gitops", "internal/oneline", "internal/plainfile", "loop/journal",
 			"loop/receipt", "loop/store", "scheduler", "specbuild", "tasks", "tasks/plan", "verify", "verify/judge"},
 		// the commits of what was merged, and the branch that gets them; it knows no run
 		"loop/trunk": {"config", "gitops", "internal/atomicfile", "internal/oneline", "internal/safename", "loop/journal",
