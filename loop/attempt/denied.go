@@ -28,7 +28,7 @@ const deniedTail = 1 << 20
 
 var (
 	beforeReadOnly = lazyregexp.New("(?i)([^\\s'\"`‘’:\\\\]+)['\"`’\\\\]*: read-only file system")
-	noConnection   = lazyregexp.New(`(?i)connection ?refused|econnrefused|(?:cannot|can't|could not) connect`)
+	noConnection   = lazyregexp.New(`(?i)connection ?refused|econnrefused|permission denied|(?:cannot|can't|could not) connect`)
 	afterReadOnly  = lazyregexp.New(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
