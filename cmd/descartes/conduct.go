@@ -464,7 +464,7 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline, log string, denied []strin
 	if b.Slot > 0 {
 		fmt.Fprintf(w, "it ran in slot %d, a copy of the project: if it passes in your own tree, the copy lacks something\n", b.Slot)
 	}
-	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
+	fmt.Fprintf(w, "no agent ran\nhint: %s\n", terminal.Clean(b.Hint()))
 	_ = w.Flush()
 }
 
