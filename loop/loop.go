@@ -98,6 +98,7 @@ type Outcome struct {
 	Unpushed string    // the command that does what --push could not, or ""
 	Branch   string    // that received the commits, if it is not checked out
 	Commits  int       // the branch's newest ones that have all of the loop's; 0: unknown
+	Lost     []string  // with Paused: tasks whose commits are gone from the branch
 	Merging  string    // what to type to have its commits here, or the work that is in no commit
 
 	Baseline *Baseline // with BaselineFails
@@ -111,6 +112,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 	if d := e.Detail; d != nil {
 		out.Ending = journal.Ending(d.End)
 		out.Branch, out.Commits, out.Merging, out.Unpushed = e.Branch, d.Commits, d.Merging, d.Unpushed
+		out.Lost = d.Lost
 		if d.Until != nil {
 			out.Until = *d.Until
 		}

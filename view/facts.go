@@ -163,6 +163,8 @@ func (l *Loop) uncommitted() string {
 		why = "its wave is committed when it is finished"
 	case r.Killed():
 		why = "the run was killed; resuming commits it"
+	case len(r.Outcome.Lost) > 0:
+		why = "it stands on work that the branch lost; a resume makes it again"
 	}
 	return fmt.Sprintf("%s (%s)", trunk.KeptAs(r.Loose, store.TrunkRef(r.ID)),
 		cmp.Or(why, "the run ended before its commit; resuming commits it"))

@@ -323,6 +323,8 @@ type Closing struct {
 	Commits int `json:"commits,omitempty"`
 	// of a run's end: what to type to have its work in the working tree, where that could not follow
 	Merging string `json:"merging,omitempty"`
+	// of a run's end: tasks whose commits are gone from the branch; a resume makes them again, and what stands on them
+	Lost []string `json:"lost,omitempty"`
 }
 
 // Inputs are digests, SHA-256 in hex, of what an attempt is made from.

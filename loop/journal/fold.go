@@ -97,6 +97,7 @@ func (s *State) loopBegan(e *Event) {
 	if s.Finished, s.retried = nil, nil; e.Type == LoopStarted {
 		s.Started, s.Branch = e.TS, e.Branch
 	}
+	s.Branch = cmp.Or(s.Branch, e.Branch) // a journal may begin with a resume: all before it was lost
 	if e.Reason != ReasonRetry && e.Reason != ReasonAnswered {
 		return
 	}

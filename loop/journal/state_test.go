@@ -300,3 +300,13 @@ func TestClash(t *testing.T) {
 		t.Errorf("after the merge: %+v, %d attempts, %d ended, task %+v", a, len(s.Attempts), len(s.Ended), task)
 	}
 }
+
+// The branch that gets a run's commits is the one of its first line, which is that of a resume where all before it was
+// lost.
+func TestBranch(t *testing.T) {
+	t.Parallel()
+	s := Fold([]Event{{Type: LoopResumed}, {Type: LoopResumed, Branch: "refs/heads/a"}, {Type: LoopResumed, Branch: "refs/heads/b"}})
+	if s.Branch != "refs/heads/a" {
+		t.Errorf("got %q", s.Branch)
+	}
+}

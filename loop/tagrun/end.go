@@ -87,7 +87,7 @@ func (r *Run) outcome(e scheduler.End) loop.Outcome {
 		}
 		return loop.Outcome{Ending: journal.BaselineFails, Message: r.ends.why}
 	case "lost":
-		return loop.Outcome{Ending: journal.Paused, Message: fmt.Sprintf("%s lost the work on %s, which this run had committed: "+
+		return loop.Outcome{Ending: journal.Paused, Lost: e.Tasks, Message: fmt.Sprintf("%s lost the work on %s, which this run had committed: "+
 			"resume the run to have that done again; if you bring it back first (git revert, or git reflog has it), or it is "+
 			"there in another form, set it to done: descartes tasks set %s done",
 			cmp.Or(trunk.ShortRef(r.now.branch), "HEAD"), oneline.List(e.Tasks), e.Tasks[0])}
@@ -313,7 +313,8 @@ func (r *Run) close(out loop.Outcome, e scheduler.End) (loop.Outcome, error) {
 	totals := journal.Totals{Tasks: &counts, Attempts: h.Iteration, Commits: len(h.WaveCommits), Cost: h.Cost}
 	line := &journal.Event{Type: journal.LoopFinished, Reason: string(out.Ending), Message: out.Message,
 		Branch: out.Branch, Detail: &journal.Detail{Exit: journal.Exit{End: string(out.Ending)}, Closing: journal.Closing{
-			Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits}}}
+			Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits,
+			Lost: out.Lost}}}
 	if out.Ending == journal.Paused {
 		line.Type = journal.LoopPaused
 	}

@@ -461,7 +461,7 @@ func GroundOf(ctx context.Context, repo *gitops.Repo, branch, aside string) (on,
 	}
 	if !repo.LeadsTo(ctx, at, on) {
 		return "", "", &gitops.RefusedError{Reason: fmt.Sprintf(
-			"an earlier run's commits are on the branch %s, and %s has moved on since", name, here),
+			"an earlier run's commits are on the branch %s, and %s has commits that it lacks", name, here),
 			Hint: repo.Merging(ctx, name) + ", then start again"}
 	}
 	return on, at, nil
