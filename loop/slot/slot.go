@@ -187,11 +187,15 @@ func (s *Slot) aim(ctx context.Context, start Start) (Stand, error) {
 // bring gives the slot the files of Before, and its branch the commit of head.
 func (s *Slot) bring(ctx context.Context) error {
 	files := cmp.Or(s.named.Was, s.start.Before)
-	err := s.git.Prepare(ctx, s.head, files, s.pool.opt.Fresh)
+	fresh := s.pool.opt.Fresh && !s.forChecks() // which have layers, or are stripped
+	err := s.git.Prepare(ctx, s.head, files, fresh)
 	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken {
 		if err = s.pool.remake(ctx, s); err == nil {
-			err = s.git.Prepare(ctx, s.head, files, s.pool.opt.Fresh)
+			err = s.git.Prepare(ctx, s.head, files, fresh)
 		}
+	}
+	if fresh { // the user's go with the attempt's: they are copied and set up again
+		s.current, s.state.Setup = false, ""
 	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
