@@ -109,7 +109,7 @@ func pairFences(fences []fence, lines int, line func(int) string) []Span {
 		}
 		last := 0
 		if ok {
-			last = fences[end].n
+			last = forgotten(fences[i:end+1], line)
 		} else {
 			last = unclosedEnd(open.n, lines, line)
 		}
@@ -171,6 +171,20 @@ func looksOpening(n int, line func(int) string) bool {
 	above := strings.TrimSpace(line(n - 1))
 	below := strings.TrimSpace(line(n + 1))
 	return below != "" && (above == "" || strings.HasSuffix(above, ":"))
+}
+
+// forgotten is the last line of a fence of program text: the one that closes it, or, where another one with a language
+// opens before that, the line before the heading between them.
+func forgotten(pair []fence, line func(int) string) int {
+	open, end := pair[0], pair[len(pair)-1].n
+	next := slices.IndexFunc(pair[1:], func(f fence) bool { return f.char == open.char && f.info != "" })
+	if next < 0 || open.info == "" || mayNest(open) {
+		return end
+	}
+	if at := unclosedEnd(open.n, pair[1+next].n, line); at < pair[1+next].n-1 {
+		return at
+	}
+	return end
 }
 
 // unclosedEnd is the last line of a fence without a closing one.

@@ -24,16 +24,17 @@ func TestFences(t *testing.T) {
 		src  string
 		want []Span
 	}{
-		"none":            {"a\n``\n", nil},
-		"one":             {"a\n```go\n# x\n```\nb", []Span{{1, 3}}},
-		"tildes":          {"~~~\n```\n~~~\nb", []Span{{0, 2}}},
-		"in a list":       {"1. x\n   ```sh\n# b\n   ```", []Span{{1, 3}}},
-		"in a quote":      {"> ```\n> # b\n> ```", []Span{{0, 2}}},
-		"longer outside":  {"````md\n```\n# c\n````\nb", []Span{{0, 3}}},
-		"nested":          {"```markdown\n# b\n```go\n# c\n```\n# d\n```\nb", []Span{{0, 6}}},
-		"forgotten":       {"```go\nx\n\n## B\n\ntext", []Span{{0, 2}}},
-		"never closed":    {"a\n```go\nx", []Span{{1, 2}}},
-		"ticks in a line": {"```x``` y\nb", nil},
+		"none":                 {"a\n``\n", nil},
+		"one":                  {"a\n```go\n# x\n```\nb", []Span{{1, 3}}},
+		"tildes":               {"~~~\n```\n~~~\nb", []Span{{0, 2}}},
+		"in a list":            {"1. x\n   ```sh\n# b\n   ```", []Span{{1, 3}}},
+		"in a quote":           {"> ```\n> # b\n> ```", []Span{{0, 2}}},
+		"longer outside":       {"````md\n```\n# c\n````\nb", []Span{{0, 3}}},
+		"nested":               {"```markdown\n# b\n```go\n# c\n```\n# d\n```\nb", []Span{{0, 6}}},
+		"forgotten":            {"```go\nx\n\n## B\n\ntext", []Span{{0, 2}}},
+		"one of two forgotten": {"```go\nx\n\n## B\n\n```go\ny\n```\nb", []Span{{0, 2}, {5, 7}}},
+		"never closed":         {"a\n```go\nx", []Span{{1, 2}}},
+		"ticks in a line":      {"```x``` y\nb", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,6 +38,14 @@ func (d *Document) Entry(n int) Item {
 		x.cutMarks()
 	} else {
 		x.Title, x.Status = CutStatus(x.Title) // "1. **[x] Title**"
+		if x.Status == "" && ticked.MatchString(x.Title) {
+			x.Status = "done"
+		}
+	}
+	if struck.MatchString(d.Words(n)) && l.Box == 0 && x.Status == "" {
+		x.Status = "done"
+	} else if x.Status == "pending" && struck.MatchString(d.Words(n)) {
+		x.Status = "cancelled"
 	}
 	x.whole = x.Title
 	if id, title := prose.LeadingID(x.Title); id != "" {
@@ -76,6 +84,12 @@ func (x *Item) cutMarks() {
 		x.Title = x.Title[m[6]:]
 	}
 }
+
+// ticked recognises a tick and a word within a line: "Title ✅ DONE - how".
+var ticked = lazyregexp.New(`(?i)[✅✓✔]\x{fe0f}? *(?:` + prose.DoneWords + `)(?:[^\pL]|$)`)
+
+// struck recognises what is struck out.
+var struck = lazyregexp.New(`^(?:\*\*)?~~[^~]+~~`)
 
 // section is the task of a heading.
 func section(h *Heading) Item {

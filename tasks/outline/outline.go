@@ -19,8 +19,8 @@ type Document struct {
 	Name   string // of the file, "" where it has none
 	Heads  []Heading
 	Tables []Table
-	words  []string // of each line, behind its marks and without markup
-	label  []bool   // of each line: it follows a label such as "Acceptance criteria:"
+	words  []string        // of each line, behind its marks and without markup
+	label  []prose.Section // of each line: of the label that it follows, as "Acceptance criteria:"; Unknown for none
 }
 
 // Heading is a heading of the document itself, or a line in bold that begins like one.
@@ -81,7 +81,10 @@ func (d *Document) findHeads() {
 		} else if l.Kind != markdown.Heading {
 			continue
 		}
-		switch h.split(); {
+		if h.split(); h.Status == "" && struck.MatchString(d.Words(n)) {
+			h.Status = "done"
+		}
+		switch {
 		case h.Level == BoldLevel && (h.Title == "" || h.Word == "" && !strings.Contains(h.ID, ".")):
 		case h.Level == BoldLevel && !bold:
 			if h.Word != "" && h.Word != "section" && h.Word != "unit" && len(plain) < maxHeads {
@@ -141,8 +144,8 @@ func (d *Document) labelHeads() (heads []Heading) {
 
 // findLabels finds the lines that follow a line or an entry such as "Acceptance criteria:".
 func (d *Document) findLabels() {
-	d.label = make([]bool, len(d.Lines))
-	at := -1 // the line of the label
+	d.label = make([]prose.Section, len(d.Lines))
+	at, section := -1, prose.Unknown // the line of the label, and what it stands over
 	for n := range d.Lines {
 		l, above := &d.Lines[n], max(n-1, 0)
 		switch {
@@ -153,12 +156,15 @@ func (d *Document) findLabels() {
 				l.Kind == markdown.Entry && d.Lines[at].Kind == markdown.Entry):
 			at = -1
 		}
-		d.label[n] = at >= 0
+		if at >= 0 && (l.Box == 0 || section == prose.Criteria) {
+			d.label[n] = section
+		}
 		if l.Kind == markdown.Heading || l.Box != 0 || l.Number != "" {
 			continue
 		}
 		if text := strings.Replace(d.words[n], "：", ":", 1); strings.HasSuffix(text, ":") || markdown.BoldLine(d.Words(n)) {
-			if at = -1; prose.SectionOf(prose.Fold(text)) == prose.Criteria {
+			at = -1
+			if section = prose.SectionOf(prose.Fold(text)); section >= prose.Background {
 				at = n
 			}
 		}
@@ -209,10 +215,11 @@ var (
 
 var (
 	// mark is a box or a tick at one end of a heading.
-	mark = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
+	mark  = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
+	coded = lazyregexp.New("^(.* )`(\\[.\\])`$")
 	// doneWord is such a word at the end, maybe with a date.
 	doneWord = lazyregexp.New(`(?i)\s*(?:[(\[]\s*(?:[✅✓✔]\x{fe0f}?\s*)?|[—–-]\s+(?:[✅✓✔]\x{fe0f}?\s*)?|[✅✓✔]\x{fe0f}?\s*)` +
-		`(?:` + prose.DoneWords + `)` +
+		`(?:(?:already|all|fully) )?(?:` + prose.DoneWords + `)` +
 		`(?:[\s,:–-]*(?:on |in |at )?(?:[a-z]{3,9}\.? )?[0-9][0-9./: -]*)?[)\]]?(?:\s*\([^()]*\))?$`)
 )
 
@@ -220,6 +227,9 @@ var (
 // end. status is "" where there is none.
 func CutStatus(s string) (rest, status string) {
 	s = strings.TrimSpace(s)
+	if m := coded.FindStringSubmatch(s); m != nil { // "Title `[x]`"
+		s = m[1] + m[2]
+	}
 	if at := doneWord.FindStringIndex(s); at != nil && at[0] > 0 {
 		s, status = s[:at[0]], "done"
 	}
@@ -254,13 +264,11 @@ func (d *Document) HeadAt(line int) int {
 
 // Under is what a line stands under.
 func (d *Document) Under(line int) prose.Section {
-	if d.label[line] {
-		return prose.Criteria
-	}
+	section := d.label[line]
 	if i := d.HeadAt(line); i >= 0 {
-		return d.Heads[i].Section
+		section = max(section, d.Heads[i].Section)
 	}
-	return prose.Unknown
+	return section
 }
 
 // IsTitle reports whether a heading is the title of the whole document.
@@ -359,6 +367,9 @@ func (d *Document) cells(line int) []string {
 	cells := markdown.Cells(d.Line(line))
 	for i, c := range cells {
 		cells[i] = markdown.Inline(c)
+		if struck.MatchString(c) {
+			cells[i] = "✅ " + cells[i] // no longer open
+		}
 	}
 	return cells
 }

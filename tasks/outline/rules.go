@@ -19,6 +19,7 @@ type Rule struct {
 	sure          bool // its word for a task leaves no doubt
 	headings      bool // each task has one: what another one with a number is about was left out
 	whole         bool // a numbered entry is a part of what it stands in, wherever that ends
+	prose         bool // reports and logs of decisions have such too, and no tasks
 	find          func(*Choice) []Item
 }
 
@@ -30,16 +31,22 @@ func rules() []Rule {
 		{Name: "elements <task>", Example: "<task><name>Title</name>", sure: true, find: (*Choice).elements},
 		{Name: `headings "Task"`, Example: "### Task 1: Title", sure: true, headings: true, find: (*Choice).taskHeadings},
 		{Name: `entries "Task"`, Example: "- **Task 1: Title**", find: (*Choice).taskEntries},
-		{Name: "headings with ids", Example: "### U1. Title", headings: true, find: func(c *Choice) []Item { return c.numbered("unit") }},
-		{Name: "steps", Example: "## Step 1: Title", find: func(c *Choice) []Item {
+		{Name: "headings with ids", Example: "### U1. Title", headings: true, prose: true, find: func(c *Choice) []Item { return c.numbered("unit") }},
+		{Name: "steps", Example: "## Step 1: Title", prose: true, find: func(c *Choice) []Item {
 			if len(c.Phases) == 0 || c.Phases[0].Word != "step" {
 				return nil
 			}
 			return c.phaseItems()
 		}},
-		{Name: "rows of tables", Example: "| # | Task | Status |", find: func(c *Choice) []Item { return named(c.rows("status")) }},
-		{Name: "parts of phases", Example: "## Phase 1: Name, then - [ ] Title", find: (*Choice).phaseParts},
-		{Name: "phases", Example: "## Phase 1: Title", whole: true, find: (*Choice).phaseItems},
+		{Name: "rows of tables", Example: "| # | Task | Status |", prose: true, find: func(c *Choice) []Item { return named(c.rows("status")) }},
+		{Name: "parts of phases", Example: "## Phase 1: Name, then - [ ] Title", prose: true, find: (*Choice).phaseParts},
+		{Name: "phases", Example: "## Phase 1: Title", whole: true, prose: true, find: func(c *Choice) []Item {
+			if len(c.Phases) < 2 { // one is spoken of
+				return nil
+			}
+			return c.phaseItems()
+		}},
+		{Name: "proposed changes", Example: "## Proposed Changes, then ### Component", find: (*Choice).proposed},
 		{Name: "headings of checklists", Example: "### 1. Title, then - [ ] Part", headings: true, find: func(c *Choice) []Item {
 			items := c.headingItems(0, len(c.Lines), false)
 			if n := without(items, c.boxes(0, len(c.Lines))); n == 0 || 2*n >= len(items) {
@@ -48,9 +55,9 @@ func rules() []Rule {
 			return named(items)
 		}},
 		{Name: "boxes", Example: "- [ ] Title", find: func(c *Choice) []Item { return named(c.boxes(0, len(c.Lines))) }},
-		{Name: "numbered sections", Example: "## Change 1: Title", find: func(c *Choice) []Item { return c.numbered("section") }},
-		{Name: "numbered headings", Example: "## 1. Title", find: (*Choice).numberedHeadings},
-		{Name: "rows with a priority", Example: "| Priority | Item |", find: func(c *Choice) []Item { return named(c.rows("priority")) }},
+		{Name: "numbered sections", Example: "## Change 1: Title", prose: true, find: func(c *Choice) []Item { return c.numbered("section") }},
+		{Name: "numbered headings", Example: "## 1. Title", prose: true, find: (*Choice).numberedHeadings},
+		{Name: "rows with a priority", Example: "| Priority | Item |", prose: true, find: func(c *Choice) []Item { return named(c.rows("priority")) }},
 		{Name: "entries of a list", Example: "## Tasks, then 1. Title", find: (*Choice).listed},
 		{Name: "boxes of a checklist", Example: "## Implementation Checklist, then - [ ] Title", find: func(c *Choice) []Item {
 			c.weak = true
@@ -69,7 +76,7 @@ type Choice struct {
 	Doubles []Double
 	Work    []*Table // but those that are an index of sections
 
-	about map[int]int // lines of boxes and numbers that only name an item that stands elsewhere, to its place
+	about map[int]int // lines of boxes and numbers that only name an item that stands elsewhere, to its place, or a phase
 	rowOf map[int]Item
 	weak  bool // no work was found: sections called checklist count too
 }
@@ -92,8 +99,11 @@ func (d *Document) Choose() *Choice {
 	c := &Choice{Document: d, rowOf: map[int]Item{}}
 	c.findPhases()
 	c.findRows()
-	best := 0
+	best, record := 0, recordTitle.MatchString(prose.Fold(c.title()))
 	for _, by := range rules() {
+		if by.prose && record {
+			continue
+		}
 		found := by.find(c)
 		if len(found) == 0 {
 			continue
@@ -120,8 +130,8 @@ func (d *Document) Choose() *Choice {
 		}
 	}
 	for n, i := range c.about {
-		if x := &c.Items[i]; c.Lines[n].Box != 0 && x.Status == "" {
-			x.Status = prose.BoxStatus(c.Lines[n].Box)
+		if i != aPhase && c.Lines[n].Box != 0 && c.Items[i].Status == "" {
+			c.Items[i].Status = prose.BoxStatus(c.Lines[n].Box)
 		}
 	}
 	return c
@@ -129,6 +139,9 @@ func (d *Document) Choose() *Choice {
 
 // About reports whether a line with a box says how far a task is that stands elsewhere.
 func (c *Choice) About(line int) bool { _, ok := c.about[line]; return ok }
+
+// aPhase stands for the place of a phase whose parts are the tasks.
+const aPhase = -1
 
 // elsewhere finds the boxes and numbered entries that name a section that is a task, as in a checklist of steps above
 // the steps.
@@ -151,13 +164,15 @@ func (c *Choice) elsewhere(list []Item) map[int]int {
 		if in[n] || c.Lines[n].Kind != markdown.Entry || c.Lines[n].Box == 0 && c.Lines[n].Number == "" {
 			continue
 		}
-		_, id, title := prose.Numbered(c.Plain(n))
+		word, id, title := prose.Numbered(c.Plain(n))
 		i, ok := places["title "+prose.Fold(title)]
 		if k, known := places[id]; known && (!ok || i < 0) && prose.IsDotted(id) {
 			i, ok = k, true
 		}
 		if ok && i >= 0 && c.Lines[list[i].Line].Kind != markdown.Entry {
 			about[n] = i
+		} else if word != "" && slices.ContainsFunc(c.Phases, func(f Phase) bool { return f.Word == word && f.Heading.ID == id }) {
+			about[n] = aPhase
 		}
 	}
 	return about
@@ -188,6 +203,16 @@ func (c *Choice) leave(by Rule, list []Item, about map[int]int, visit func(n int
 	for i := range list {
 		ids[list[i].ID], titles[prose.Fold(list[i].Title)] = true, true
 	}
+	todo := by.Name == "boxes" && c.isTodo() // then a section without boxes is work too
+	last, without := -1, false
+	unboxed := func(head int) bool {
+		if head >= 0 && head != last {
+			h := &c.Heads[head]
+			last, without = head, !c.isFinished(head) &&
+				!slices.ContainsFunc(c.Lines[h.Line:h.End], func(l markdown.Line) bool { return l.Box != 0 })
+		}
+		return head >= 0 && without
+	}
 	chosen := fmt.Sprintf("the tasks of this plan are its %s (as in %q)", by.Name, by.Example)
 	for n := range c.Lines {
 		l, section, head := &c.Lines[n], c.Under(n), c.HeadAt(n)
@@ -200,7 +225,7 @@ func (c *Choice) leave(by Rule, list []Item, about map[int]int, visit func(n int
 			visit(n, Optional)
 		case l.Box != 0 && background:
 			visit(n, fmt.Sprintf("it stands under %q", c.Heads[head].Text))
-		case l.Box != 0, isRow && !background && !ids[row.Own] && !titles[prose.Fold(row.Title)],
+		case l.Box != 0, todo && !background && l.Kind == markdown.Entry && l.Indent == 0 && unboxed(head), isRow && !background && !ids[row.Own] && !titles[prose.Fold(row.Title)],
 			!by.Queue && head >= 0 && c.Heads[head].Line == n && c.isWork(&c.Heads[head], by) && !holds(list, &c.Heads[head]),
 			!by.Queue && l.Number != "" && section == prose.Work && l.Kind == markdown.Entry && !by.whole && !in[n+1]:
 			visit(n, chosen)
@@ -269,9 +294,7 @@ func (c *Choice) boxesWithIDs() (list []Item) {
 
 // under is Under but for the sections whose number the id of an entry has: "2. Verification" with "2.1" is work.
 func (c *Choice) under(x *Item) (section prose.Section) {
-	if c.label[x.Line] {
-		return prose.Criteria
-	}
+	section = c.label[x.Line]
 	for i := c.HeadAt(x.Line); i >= 0; i = c.Heads[i].Parent {
 		if h := &c.Heads[i]; h.Level < BoldLevel && h.Word == "" && (h.ID == "" || !strings.HasPrefix(x.Own, h.ID)) {
 			section = max(section, prose.SectionOf(prose.Fold(h.Title)))
@@ -470,12 +493,17 @@ func (c *Choice) rows(column string) (all []Item) {
 
 // items are the tasks of a table, none where a row is none.
 func (t *Table) items(column string) (items []Item) {
+	known := false
 	for _, r := range t.Rows {
 		x, ok := t.row(r, column)
 		if !ok {
 			return nil
 		}
+		known = known || x.Status != ""
 		items = append(items, x)
+	}
+	if !known && column == "status" && t.Column("id", "place") < 0 && t.After() < 0 && !prose.CodeID(items[0].Own) {
+		return nil // "available", "stable": of something else than work
 	}
 	return items
 }
@@ -547,8 +575,10 @@ func (c *Choice) phaseParts() (list []Item) {
 		} else {
 			nameItems(items[i], c.Phases[i].ID)
 		}
+		// the heading says that all is done, and nobody ticked a box
+		untouched := !slices.ContainsFunc(items[i], func(x Item) bool { return x.Status != "" && x.Status != "pending" })
 		for _, x := range items[i] {
-			if whole[i].Status == "done" && x.Status == "" {
+			if whole[i].Status == "done" && (x.Status == "" || untouched) {
 				x.Status = "done"
 			}
 			if anew && prose.CodeID(x.ID) { // each has its own WP1
@@ -570,7 +600,23 @@ func (c *Choice) itemsOf(f *Phase) []Item {
 	case len(heads) > 0:
 		return heads
 	}
-	return c.entries(f.Line+1, f.End, c.isNumbered)
+	return c.entries(f.Line+1, f.End, func(n int) bool { return c.isNumbered(n) && c.isWorkOf(f, n) })
+}
+
+// isWorkOf reports whether what stands over an entry of a phase says that it is work: nothing but the phase, or a heading
+// or a label for work.
+func (c *Choice) isWorkOf(f *Phase, n int) bool {
+	if k := c.HeadAt(n); k != f.Head && !prose.IsWork(prose.Fold(c.Heads[k].Title)) {
+		return false
+	}
+	for up := n - 1; up > f.Line && c.Lines[up].Kind != markdown.Heading; up-- {
+		l := &c.Lines[up]
+		if text := strings.Replace(c.Plain(up), "：", ":", 1); l.Kind == markdown.Text && l.Indent == 0 &&
+			(strings.HasSuffix(text, ":") || markdown.BoldLine(c.Words(up))) {
+			return prose.IsWork(prose.Fold(text))
+		}
+	}
+	return true
 }
 
 // without counts the headings without a box in their section.
@@ -602,14 +648,22 @@ func (c *Choice) headingItems(i, end int, worded bool) (items []Item) {
 	return items
 }
 
-// numberedHeadings makes tasks of these, unless they are the chapters of a document: one of them is its summary, its
-// list of tasks, or another section that is no task.
+// numberedHeadings makes tasks of these, unless they are the chapters of a document: nothing says that they are work, or
+// one of them is its summary, its list of tasks, or another section that is no task.
 func (c *Choice) numberedHeadings() []Item {
 	items := c.headingItems(0, len(c.Lines), true)
 	if len(items) < 2 {
 		return nil
 	}
-	level := c.Heads[c.HeadAt(items[0].Line)].Level
+	first := &c.Heads[c.HeadAt(items[0].Line)]
+	level := first.Level
+	around := prose.Fold(c.title())
+	if first.Parent >= 0 && !c.IsTitle(first.Parent) {
+		around = prose.Fold(c.Heads[first.Parent].Title)
+	}
+	if !workList.MatchString(around) && prose.SectionOf(around) != prose.Work && !prose.Finished(around) && !c.saysWork(items) {
+		return nil
+	}
 	if slices.ContainsFunc(c.Heads, func(h Heading) bool {
 		return h.Level == level && h.ID != "" && (h.Background() || prose.SectionOf(prose.Fold(h.Title)) != prose.Unknown)
 	}) {
@@ -618,11 +672,54 @@ func (c *Choice) numberedHeadings() []Item {
 	return named(items)
 }
 
+// proposed are the headings right below one over proposed changes, as Antigravity's plans have it.
+func (c *Choice) proposed() (items []Item) {
+	for i := range c.Heads {
+		h := &c.Heads[i]
+		if h.Parent < 0 || h.Level >= BoldLevel || !proposal.MatchString(prose.Fold(c.Heads[h.Parent].Title)) {
+			continue
+		}
+		x := section(h)
+		x.Title = strings.TrimSpace(fileMark.ReplaceAllString(x.Title, ""))
+		items = append(items, x)
+	}
+	return named(items)
+}
+
+// saysWork reports whether most of some sections have a status or say what only work has: files, effort, a box.
+func (c *Choice) saysWork(items []Item) bool {
+	n := 0
+	for _, x := range items {
+		if x.Status != "" || slices.ContainsFunc(c.Lines[x.Line+1:x.Last], func(l markdown.Line) bool {
+			name, _, ok := strings.Cut(strings.Replace(c.Plain(c.LineAt(l.Start)), "：", ":", 1), ":")
+			return l.Box != 0 || ok && (workLabel.MatchString(prose.Fold(name)) || prose.Label(name) != "")
+		}) {
+			n++
+		}
+	}
+	return 2*n > len(items)
+}
+
+// title is what the document calls itself: by its first heading, or else by its name.
+func (d *Document) title() string {
+	if len(d.Heads) > 0 && d.Heads[0].Level == 1 {
+		return d.Heads[0].Text
+	}
+	return strings.NewReplacer("_", " ", ".markdown", "", ".md", "").Replace(d.Name)
+}
+
 var (
+	// recordTitle recognises a folded title of what was done or decided.
+	recordTitle = lazyregexp.New(`\b(?:report|results?|retrospective|post-?mortem|change ?log|release notes|decisions?|minutes|meeting notes)(?: archive| log)?(?:$| ?[(:—–])`)
+	proposal    = lazyregexp.New(`^(?:[0-9.]+ )?(?:proposed (?:file |code )?(?:changes|modifications)|cambios propuestos|alterações propostas|mudanças propostas|vorgeschlagene änderungen|changements proposés|предлагаемые изменения|提案する変更|変更内容|제안된 변경.*|제안 변경.*|拟议的?(?:更改|变更)|提议的?(?:更改|变更)|建议的?(?:更改|变更))$`)
+	fileMark    = lazyregexp.New(`^\[(?:NEW|MODIFY|DELETE|RENAME)\]`)
+	workList    = lazyregexp.New(`\b(?:tasks?|steps|to-?dos?|to do|fixes|improvements|issues|bugs|actions|changes|order|backlog|roadmap)\b`)
+	workLabel   = lazyregexp.New(`^(?:files?(?: .*)?|effort|estimated? .*|impact|owner|verif.*|acceptance.*|fix|action|problem|changes?|steps?|tasks?|duration|goal)$`)
+
 	// workTitle recognises a folded heading over a list of tasks by its last or first words.
 	workTitle = lazyregexp.New(`(?:^|[\s/])(?:tasks|to-?dos?|action items|steps|(?:delivery|build|execution|suggested) order)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
 	planTitle = lazyregexp.New(`\bplan\b`)
-	todoTitle = lazyregexp.New(`^(?:[\w.'-]+ ){0,3}(?:to-?dos?|to do|backlog)(?: list)?(?:\.md)?$`)
+	todoTitle = lazyregexp.New(`^(?:[^:]* )?(?:to-?dos?|to do|backlog|roadmap|feuille de route|hoja de ruta)(?: list)?(?:\.md)?(?:$| ?[:—–(-])|(?:路线图|ロードマップ|로드맵|待办)`)
 )
 
 // listed makes tasks of the lists under headings such as "Tasks", or else of one directly under a title that says that
@@ -641,7 +738,7 @@ func (c *Choice) listed() []Item {
 				end = c.Heads[1].Line
 			}
 			found := c.entries(h.Line+1, end, c.isNumbered)
-			if len(found) == 0 && !whole {
+			if len(found) == 0 && !whole && !strings.Contains(h.ID, ".") { // "6.3 Tasks" may be a chapter about them
 				found = c.anyEntries(h.Line+1, end)
 			}
 			items = append(items, found...)
@@ -655,11 +752,18 @@ func (c *Choice) listed() []Item {
 
 // todo makes tasks of all entries of a document whose name or title says that it is a list of what is to be done.
 func (c *Choice) todo() []Item {
-	name := prose.Fold(strings.TrimSuffix(strings.TrimSuffix(c.Name, ".md"), ".markdown"))
-	if !todoTitle.MatchString(strings.ReplaceAll(name, "_", " ")) && !(len(c.Heads) > 0 && c.Heads[0].Level == 1 && todoTitle.MatchString(prose.Fold(c.Heads[0].Title))) {
+	if !c.isTodo() {
 		return nil
 	}
-	return named(c.anyEntries(0, len(c.Lines)))
+	items := append(c.rows("title"), c.anyEntries(0, len(c.Lines))...)
+	slices.SortStableFunc(items, func(a, b Item) int { return a.Line - b.Line })
+	return named(items)
+}
+
+// isTodo reports whether the name or the title of the document says so.
+func (c *Choice) isTodo() bool {
+	name := prose.Fold(strings.NewReplacer("_", " ", "-", " ", ".markdown", "", ".md", "").Replace(c.Name))
+	return todoTitle.MatchString(name) || todoTitle.MatchString(prose.Fold(c.title()))
 }
 
 // anyEntries are all entries in some lines, unless most are the fields of something: "author: somebody".
@@ -677,6 +781,11 @@ func (c *Choice) anyEntries(first, end int) []Item {
 	return items
 }
 
+// isFinished reports whether a heading, or one around it, stands over what was done.
+func (c *Choice) isFinished(i int) bool {
+	return i >= 0 && (prose.Finished(prose.Fold(c.Heads[i].Title)) || c.isFinished(c.Heads[i].Parent))
+}
+
 func (c *Choice) boxes(first, end int) []Item { return c.entries(first, end, c.isBox) }
 
 // entries are the list entries of a kind in some lines, background left out. What is nested in one is its text.
@@ -688,8 +797,11 @@ func (c *Choice) entries(first, end int, match func(n int) bool) (items []Item) 
 			continue
 		}
 		x := c.Entry(n)
-		if k := c.HeadAt(n); l.Box == 0 && x.Status == "" && k >= 0 && prose.Finished(prose.Fold(c.Heads[k].Title)) {
+		if l.Box == 0 && x.Status == "" && c.isFinished(c.HeadAt(n)) {
 			x.Status = "done"
+		}
+		if l.Box == 0 && !strings.Contains(x.Title, " ") && prose.SaysNone(x.Title) {
+			continue
 		}
 		x.Last = c.EntryEnd(n, end)
 		items = append(items, x)

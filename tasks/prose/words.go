@@ -96,7 +96,7 @@ func Label(s string) string { return labelOf[Fold(strings.Trim(s, "*_`：:"))] }
 
 // statusWords are words for a status in other languages, and others than the task formats have.
 var statusWords = map[string][]string{
-	"done": {"done", "complete", "completed", "finished", "implemented", "shipped", "merged", "closed", "erledigt",
+	"done": {"done", "complete", "completed", "finished", "implemented", "shipped", "merged", "closed", "fixed", "addressed", "solved", "delivered", "released", "erledigt",
 		"fertig", "abgeschlossen", "resolved", "cerrado", "cerrada", "terminé", "terminée", "fait", "completado", "completada", "hecho", "hecha",
 		"terminado", "concluído", "concluída", "concluido", "feito", "готово", "выполнено", "завершено", "сделано",
 		"已完成", "已具备", "完成", "完了", "完了済み", "済", "완료", "완료됨"},
@@ -150,8 +150,8 @@ var sectionWords = map[Section][]string{
 		"appendix", "timeline", "rollback plan", "scud task mapping", "task mapping", "changelog", "requirements",
 		"überblick", "übersicht", "zusammenfassung", "ziele", "hintergrund", "anforderungen", "contexte", "résumé",
 		"objectifs", "objectif", "ziel", "contexto", "resumen", "objetivo", "objetivos", "resumo", "requisitos", "обзор", "контекст", "цель", "цели", "требования",
-		"概述", "背景", "目标", "需求", "概要", "目的", "要件", "개요", "배경", "목표"},
-	Aside: {"non-goals", "current state", "current state analysis", "what exists", "what we're not doing",
+		"goal", "objective", "objectives", "observations", "概述", "背景", "目标", "需求", "概要", "目的", "要件", "目標", "개요", "배경", "목표"},
+	Aside: {"non-goals", "not on the roadmap", "deliberately not on the roadmap", "rejected", "explicitly rejected", "won't do", "not planned", "current state", "current state analysis", "what exists", "what we're not doing",
 		"what we are not doing", "what we’re not doing", "out of scope", "open questions", "risks", "risk assessment",
 		"prerequisites", "assumptions", "nicht-ziele", "offene fragen", "risiken", "voraussetzungen", "hors périmètre",
 		"risques", "prérequis", "fuera de alcance", "riesgos", "fora de escopo", "riscos", "вне рамок", "риски",
@@ -161,7 +161,7 @@ var sectionWords = map[Section][]string{
 		"success metrics", "validation", "abnahmekriterien", "akzeptanzkriterien", "erfolgskriterien", "kriterien",
 		"critères d'acceptation", "critères de succès", "critères", "criterios de aceptación", "criterios de éxito",
 		"criterios", "critérios de aceitação", "critérios de sucesso", "critérios", "критерии приёмки",
-		"критерии приемки", "критерии готовности", "критерии", "验收标准", "验证标准", "完成标准", "成功标准", "验收",
+		"критерии приемки", "критерии готовности", "критерии", "验收清单", "验收标准", "验证标准", "完成标准", "成功标准", "验收",
 		"验收条件", "受け入れ基準", "受入基準", "完了条件", "成功基準", "検証", "수용 기준", "인수 조건", "완료 조건", "검증"},
 }
 
@@ -175,16 +175,22 @@ var sectionOf = func() map[string]Section {
 	return all
 }()
 
-// criteria are the last words of a heading over such.
-var criteria = lazyregexp.New(`criteria$|(?:완료|성공|수락) ?기준$|(?:验收|完成)标准$|(?:完了条件|受け入れ基準)$`)
+// criteria are the last words of a heading over such, or those before what they are about.
+var criteria = lazyregexp.New(`criteri(?:a|on)(?: (?:for|of) .*)?$|^(?:.* )?(?:status )?legend$|(?:완료|성공|수락) ?기준$|(?:验收|完成)标准$|(?:完了条件|受け入れ基準)$`)
 
 // Finished reports whether a folded heading stands over what was done.
 func Finished(heading string) bool { return finished.MatchString(heading) }
 
-var finished = lazyregexp.New(`^(?:✅ *)?(?:(?:already )?(?:completed|done|finished|shipped|implemented|erledigt|terminé|completado|implementado|hecho|concluído|feito|выполнено|готово)(?: (?:in|on|since|by|\(|tasks?|work|items?|features?)|$| ?[:—–-])|已完成|完了した|완료된)`)
+var finished = lazyregexp.New(`^(?:✅ *)?(?:(?:already )?(?:completed|done|finished|shipped|implemented|erledigt|terminé|completado|implementado|hecho|concluído|feito|выполнено|готово)(?: (?:in|on|since|by|\(|tasks?|work|items?|features?|(?:phase|milestone|sprint|stage|release|version)s?\b)|$| ?[:—–-])|已完成|完了した|완료된)`)
 
 // checklist are the last words of a heading over checks.
 var checklist = lazyregexp.New(`(?:checklist|checkliste|liste de contrôle|lista de verificación|чек-?лист|检查清单|檢查清單|チェックリスト|체크리스트)$`)
+
+// IsWork reports whether a folded heading or label stands over what is to be done: "main tasks", "work items".
+func IsWork(heading string) bool { return SectionOf(heading) == Work || work.MatchString(heading) }
+
+var work = lazyregexp.New(`\b(?:tasks?|work|steps?|to-?dos?|to do|deliverables?|action items|actions|activities|changes|features|items|scope|implementation|aufgaben|schritte|arbeiten|tâches|étapes|travaux|tareas|trabajo|pasos|tarefas|trabalho|passos)\b` +
+	`|задач|работ|шаги|工作|任务|任務|步骤|内容|作業|タスク|手順|작업|할 일|단계`)
 
 // SectionOf says what a folded heading stands over.
 func SectionOf(heading string) Section {
