@@ -234,21 +234,46 @@ func (r *Repo) noteArrival(ctx context.Context, m *move) (before, at string, err
 	return before, at, err
 }
 
-// FinishArrival completes an Arrive that a kill cut short. A file that somebody changed since stays as it is.
-func (r *Repo) FinishArrival(ctx context.Context) error {
+// FinishArrival completes an Arrive that a kill cut short. A file that somebody changed since stays as it is. Where
+// begun is set, one of which nothing came is dropped instead. came reports whether files were brought.
+func (r *Repo) FinishArrival(ctx context.Context, begun bool) (came bool, err error) {
 	at, err := r.RefCommit(arriving)
 	if err != nil || at == "" {
-		return err
+		return false, err
 	}
 	before, err := r.parentOf(at)
 	if err == nil && before != "" { // else it had not begun
 		var steps map[string]step
 		if steps, err = r.stepsOf(ctx, before, at); err == nil {
+			came = len(steps) > 0
+		}
+		if err == nil && begun {
+			came, err = r.cameAny(ctx, before, steps)
+		}
+		if err == nil && came {
 			_, err = r.carry(ctx, steps, at, false)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("finish bringing changes into the working tree: %w", err)
+		return false, fmt.Errorf("finish bringing changes into the working tree: %w", err)
 	}
-	return r.removeRef(ctx, arriving)
+	return came, r.removeRef(ctx, arriving)
+}
+
+// cameAny reports whether one of some paths is no more as a commit has it. One that git ignores counts as moved.
+func (r *Repo) cameAny(ctx context.Context, before string, steps map[string]step) (came bool, err error) {
+	was, err := r.CommitTree(before)
+	if err != nil {
+		return false, err
+	}
+	now, err := r.Snapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = r.diff(ctx, was, now, func(name string, _, _ treeItem) {
+		if _, ok := steps[name]; ok {
+			came = true
+		}
+	})
+	return came, err
 }

@@ -81,7 +81,7 @@ func TestArrivalIsFinished(t *testing.T) {
 				t.Fatal(err, why)
 			}
 			s.sh(cut)
-			if err := r.FinishArrival(t.Context()); err != nil {
+			if _, err := r.FinishArrival(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 			b := "two\nagent\n"
@@ -96,6 +96,45 @@ func TestArrivalIsFinished(t *testing.T) {
 			}
 			if _, err := os.Lstat(s.dir + "/gone"); err == nil {
 				t.Error("gone is there")
+			}
+			if refs := s.git("for-each-ref", "refs/worktree/descartes/arriving"); refs != "" {
+				t.Error(refs)
+			}
+		})
+	}
+}
+
+// What a killed run had only announced is not brought by another one that begins later.
+func TestArrivalIsDropped(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cut, want string
+		came      bool
+	}{
+		"nothing was moved":       {"true", "one\ntwo\n", false},
+		"he changed another file": {"echo his >c", "one\ntwo\n", false},
+		"one was":                 {"echo agent >a", "agent\nagent\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh("git init -q .; echo one >a; echo two >b; echo three >c; git add .; git commit -qm base")
+			r := s.reopen()
+			from := mustSnapshot(t, r)
+			s.sh("echo agent >a; echo agent >b")
+			to := mustSnapshot(t, r)
+			s.sh("echo one >a; echo two >b")
+			m, why, err := r.meet(t.Context(), from, to)
+			if err == nil && why == "" {
+				_, _, err = r.noteArrival(t.Context(), m)
+			}
+			if err != nil || why != "" {
+				t.Fatal(err, why)
+			}
+			s.sh(c.cut)
+			came, err := r.FinishArrival(t.Context(), true)
+			if got := s.sh("cat a b"); err != nil || came != c.came || got != c.want {
+				t.Errorf("%t, %v, %q", came, err, got)
 			}
 			if refs := s.git("for-each-ref", "refs/worktree/descartes/arriving"); refs != "" {
 				t.Error(refs)

@@ -209,6 +209,10 @@ func prepare(ctx context.Context, p *place, job *loop.PromptJob, t *try, w words
 	if t.ground, err = p.prepare(ctx, t.from, t.since, t.in.Log); err != nil {
 		return nil, err
 	}
+	if t.came {
+		t.notes = append(t.notes, "a run that was killed had brought a part of its changes into your tree: the rest is there "+
+			"now, but for files that you changed since")
+	}
 	t.it.Next, t.it.Failing, t.it.Slot, t.it.Mounted = w.next, w.failing, p.slot, shown
 	t.it.Began = began(p, cmp.Or(w.first, t.before))
 	if pl, ok := job.Rules.(planner); ok {

@@ -227,6 +227,7 @@ type ground struct {
 	base   gitops.Tree // what work that is in no commit is compared with: the branch's tip, or the user's tree
 	before gitops.Tree // what the agent finds: base with what earlier tries left
 	stand  slot.Stand
+	came   bool // the rest of what a killed run was bringing into the user's tree is there now
 }
 
 // prepare gives the slot what a try starts from: the branch's tip, or the user's tree as it is, with the work of an
@@ -247,7 +248,7 @@ func (p *place) prepare(ctx context.Context, from prompt.Try, since time.Time, l
 		}
 	} else {
 		err = p.inTree(ctx, func() (err error) {
-			if err = p.repo.FinishArrival(ctx); err == nil {
+			if g.came, err = p.repo.FinishArrival(ctx, true); err == nil {
 				g.base, err = p.repo.Snapshot(ctx)
 			}
 			return err

@@ -268,7 +268,7 @@ func finish(ctx context.Context, p *place, t *try) (landed bool, notes []string,
 // arrived finishes what a kill cut short, and reports whether the user's tree has the work.
 func arrived(ctx context.Context, p *place, t *try) (landed bool, err error) {
 	err = p.inTree(ctx, func() error {
-		if err := p.repo.FinishArrival(ctx); err != nil {
+		if _, err := p.repo.FinishArrival(ctx, false); err != nil {
 			return err
 		}
 		now, err := p.repo.Snapshot(ctx)
