@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
+	"unicode/utf16"
 
 	"descartes/agent/quota"
 	"descartes/config"
@@ -144,6 +147,21 @@ func RedactEvent(m *redact.Redactor, e *journal.Event) {
 	for _, t := range e.Texts() {
 		*t = m.Text(*t)
 	}
+}
+
+// Trailer is JSON for a commit's message: without secrets, and in ASCII, so that no terminal obeys what others wrote.
+func Trailer(m *redact.Redactor, data []byte) string {
+	var b strings.Builder
+	for _, r := range string(m.Bytes(data)) {
+		if r < 0x7f {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // Hosts are those that the sandbox refused in these slots, or in all, since it was asked last.

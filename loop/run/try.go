@@ -101,7 +101,7 @@ func keepWork(ctx context.Context, p *place, t *try, why string, with *aids) err
 		return fmt.Errorf("encode what an agent left: %w", err)
 	}
 	t.kept.ref, t.kept.commit, err = p.keep(ctx, t.Try, &t.ground, &t.res.Work, why, leftTrailer+": "+
-		string(with.redact.Bytes(b)))
+		loop.Trailer(with.redact, b))
 	return err
 }
 

@@ -379,7 +379,7 @@ func (b *begun) keep(ctx context.Context, g *ground, out *ended) error {
 			parents = append(parents, p)
 		}
 	}
-	message := g.tools.Redact.Text(k.Message(g.list)) + leftTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
+	message := g.tools.Redact.Text(k.Message(g.list)) + leftTrailer + ": " + loop.Trailer(g.tools.Redact, data) + "\n"
 	if b.commit, err = g.repo.Keep(ctx, b.ref, work.After, parents, message); err != nil {
 		return &slot.GitError{What: "keep the work on task " + b.Task, Err: err}
 	}

@@ -346,7 +346,7 @@ func rekeep(ctx context.Context, g *ground, m *made, res *attempt.Result, clash 
 		if err != nil {
 			return fmt.Errorf("encode the end of an attempt: %w", err)
 		}
-		message += passedTrailer + ": " + string(g.tools.Redact.Bytes(data)) + "\n"
+		message += passedTrailer + ": " + loop.Trailer(g.tools.Redact, data) + "\n"
 	}
 	commit, err := g.repo.Keep(ctx, m.ref, was.Tree, was.Parents, message)
 	if err != nil {
