@@ -23,7 +23,9 @@ build: ## build ./descartes
 descartes-fleet: ## build ./descartes-fleet: descartes with Temporal's SDK in it, for fleets
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -tags fleet -o descartes-fleet ./cmd/descartes
 
-demo: build ## watch a sample tag run from end to end, in a temporary repository
+demo: ## watch a sample tag run from end to end, in a temporary repository
+	@echo "compiling, about a minute the first time"
+	@$(MAKE) --no-print-directory build
 	@./descartes demo
 
 # Many tests wait for processes: more of them at a time than there are processors take a quarter less time. Each runs
