@@ -94,6 +94,7 @@ func (d *Document) findHeads() {
 			d.Heads, numbered = append(d.Heads, h), numbered || h.Word != ""
 		}
 	}
+	d.countPriorities()
 	if !numbered {
 		d.Heads = append(d.Heads, plain...)
 		if len(d.Heads) < 2 {
@@ -123,6 +124,19 @@ func (d *Document) findHeads() {
 			}
 		}
 		open = append(open, i)
+	}
+}
+
+// countPriorities makes P0 to P4 ids of headings where P5 and so on are: they number, and are no priorities.
+func (d *Document) countPriorities() {
+	if !slices.ContainsFunc(d.Heads, func(h Heading) bool { return h.Word == "unit" && (h.ID == "P5" || h.ID == "P6") }) {
+		return
+	}
+	for i := range d.Heads {
+		h := &d.Heads[i]
+		if m := codeHeading.FindStringSubmatch(h.Text); h.Word == "" && m != nil && prose.Priority(m[1]) != "" {
+			h.Word, h.ID, h.Title = "unit", m[1], m[2]
+		}
 	}
 }
 
@@ -179,9 +193,10 @@ func (h *Heading) split() {
 	h.Status = status
 	h.Word, h.ID, h.Title = prose.Numbered(text)
 	if h.ID == "" {
-		m := plainCode.FindStringSubmatch(text)
+		coded := text[len(story.FindString(text)):]
+		m := plainCode.FindStringSubmatch(coded)
 		if m == nil {
-			m = codeHeading.FindStringSubmatch(text)
+			m = codeHeading.FindStringSubmatch(coded)
 		}
 		if m != nil && !prose.NoTaskCode(m[1]) {
 			h.Word, h.ID, h.Title = "unit", m[1], m[2]
@@ -202,6 +217,8 @@ func (h *Heading) split() {
 
 var (
 	codeHeading = lazyregexp.New(`^\[?([A-Z]{1,8}-?[0-9]+(?:-[0-9]+)?[a-h]?(?:\.[0-9]+)*)(?:\] *[:：—–-]* *|(?: ?[(（][^)）]*[)）])?(?:[.:：] *| +[—–-] +))(\S.*)$`)
+	// what may stand before it
+	story = lazyregexp.New(`(?i)^(?:user )?(?:story|issue|ticket|feature) +`)
 	// the same without a mark behind it, where it is plainly no word: P0.1, T-1, T001; tried first
 	plainCode      = lazyregexp.New(`^([A-Z]{1,8}(?:-[0-9]+|0[0-9]+|[0-9]+\.[0-9]+))(?:[.][0-9]+)* +([^—–·:.\s-].*)$`)
 	sectionHeading = lazyregexp.New(`^(\pL[\pL-]{2,19}) ([0-9]+[a-h]?)(?:[.:：] *| +[—–-] +)(\S.*)$`)

@@ -711,13 +711,13 @@ func (d *Document) title() string {
 var (
 	// recordTitle recognises a folded title of what was done or decided.
 	recordTitle = lazyregexp.New(`\b(?:report|results?|retrospective|post-?mortem|change ?log|release notes|decisions?|minutes|meeting notes)(?: archive| log)?(?:$| ?[(:—–])`)
-	proposal    = lazyregexp.New(`^(?:[0-9.]+ )?(?:proposed (?:file |code )?(?:changes|modifications)|cambios propuestos|alterações propostas|mudanças propostas|vorgeschlagene änderungen|changements proposés|предлагаемые изменения|提案する変更|変更内容|제안된 변경.*|제안 변경.*|拟议的?(?:更改|变更)|提议的?(?:更改|变更)|建议的?(?:更改|变更))$`)
+	proposal    = lazyregexp.New(`^(?:[0-9.]+ )?(?:proposed (?:file |code )?(?:changes|modifications)|cambios propuestos|alterações propostas|mudanças propostas|vorgeschlagene änderungen|changements proposés|предлагаемые изменения|提案する変更|変更内容|修正内容|제안된 변경.*|제안 변경.*|拟议的?(?:更改|变更)|提议的?(?:更改|变更)|建议的?(?:更改|变更))$`)
 	fileMark    = lazyregexp.New(`^\[(?:NEW|MODIFY|DELETE|RENAME)\]`)
-	workList    = lazyregexp.New(`\b(?:tasks?|steps|to-?dos?|to do|fixes|improvements|issues|bugs|actions|changes|order|backlog|roadmap)\b`)
+	workList    = lazyregexp.New(`\b(?:tasks?|steps|to-?dos?|to do|fixes|improvements|issues|bugs|actions|changes|order)\b`)
 	workLabel   = lazyregexp.New(`^(?:files?(?: .*)?|effort|estimated? .*|impact|owner|verif.*|acceptance.*|fix|action|problem|changes?|steps?|tasks?|duration|goal)$`)
 
 	// workTitle recognises a folded heading over a list of tasks by its last or first words.
-	workTitle = lazyregexp.New(`(?:^|[\s/])(?:tasks|to-?dos?|action items|steps|(?:delivery|build|execution|suggested) order)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
+	workTitle = lazyregexp.New(`(?:^|[\s/])(?:tasks|to-?dos?|action items|steps|(?:delivery|build|execution|suggested|implementation|recommended) order)$|^plan (?:to|for)\b|(?:任务|任務|タスク|작업)$|^(?:里程碑|マイルストーン|마일스톤)`)
 	planTitle = lazyregexp.New(`\bplan\b`)
 	todoTitle = lazyregexp.New(`^(?:[^:]* )?(?:to-?dos?|to do|backlog|roadmap|feuille de route|hoja de ruta)(?: list)?(?:\.md)?(?:$| ?[:—–(-])|(?:路线图|ロードマップ|로드맵|待办)`)
 )
@@ -730,7 +730,8 @@ func (c *Choice) listed() []Item {
 		end := 0
 		for i := range c.Heads {
 			h := &c.Heads[i]
-			if title := prose.Fold(h.Title); h.Line < end || h.Background() || whole && i > 0 || whole != c.IsTitle(i) && len(c.Heads) > 1 ||
+			title, _, _ := strings.Cut(prose.Fold(h.Title), " (")
+			if h.Line < end || h.Background() || whole && i > 0 || whole != c.IsTitle(i) && len(c.Heads) > 1 ||
 				h.Section != prose.Work && !workTitle.MatchString(title) && !(whole && planTitle.MatchString(title)) {
 				continue
 			}
