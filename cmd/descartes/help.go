@@ -221,6 +221,9 @@ func helpFlag(w io.Writer, f *pflag.Flag, short bool) {
 		if len(name)+2 > column {
 			name, _, _ = strings.Cut(strings.TrimLeft(name, " "), " ")
 			name = "    " + name
+			if values, _ := pflag.UnquoteUsage(f); strings.Contains(values, "|") { // whole, whatever is cut
+				text = values + ": " + text
+			}
 		}
 		text = terminal.FitWords(text, helpWidth-2-column)
 	}
