@@ -219,6 +219,10 @@ func (w *world) judgeTrunk(a scheduler.Action) {
 }
 
 func sameAction(a, b scheduler.Action) bool {
+	if x, ok := a.(scheduler.CutTrunk); ok {
+		y, also := b.(scheduler.CutTrunk)
+		return also && x.Tip == y.Tip && slices.Equal(slices.Sorted(slices.Values(x.Open)), slices.Sorted(slices.Values(y.Open)))
+	}
 	x, ok := a.(scheduler.Check)
 	y, also := b.(scheduler.Check)
 	if !ok || !also {
