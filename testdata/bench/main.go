@@ -92,15 +92,16 @@ type comparison struct {
 
 // comparisons are DESIGN's bounds, in its order.
 func comparisons() []comparison {
-	const quiet = "echo TASK_COMPLETE"
 	list := []comparison{
 		{"one attempt, 10,000 files, no sandbox", "150 ms", attempt(10_000, "off")},
 		{"one attempt, 50,000 files, no sandbox", "600 ms", attempt(50_000, "off")},
 		{"6 attempts, 2 change old tests: guard / none", "1.3", judged(6)},
 		{"runs of the checks per attempt, -j 1, -j 8", "1, 1", checked(8, 1, 8)},
+		{"agents for six tasks on one file, -j 1, -j 6", "6, 11", agents(6, 1, 6)},
+		{"journal of a night of 1,000 tasks, folded", "50 ms", folded(1000)},
 		{"first slot of 10,000 files", "3 s", firstSlot(10_000)},
-		{"per task, list of 2,000 / of 100", "1.15", growth(2_000, 100, quiet)},
-		{"memory, list of 10,000", "64 MB", memory(10_000, quiet)},
+		{"per task, list of 2,000 / of 100", "1.15", growth(2_000, 100, noop)},
+		{"memory, list of 10,000", "64 MB", memory(10_000, noop)},
 		{"200 tasks of 1 s, -j 8: slots are busy", "95 %", busy(200, 8)},
 		{"20 tasks of 1 s, -j 1 / -j 4", "3.8", parallel(20, 4)},
 		{"graph and waves of 10,000 tasks", "50 ms", waves(layered(100, 100))},

@@ -144,11 +144,15 @@ func attempt(files int, sandbox string) func(*runner) (row, error) {
 	}
 }
 
-const noop = "echo TASK_COMPLETE"
+// noop does as little as an agent can: what changes nothing is not done.
+const noop = "echo x >work$DESCARTES_TASK_ID; echo TASK_COMPLETE"
 
 // fresh forgets the runs in a repository, not its slots.
 func (b *runner) fresh(dir string, s shape) error {
-	return errors.Join(os.RemoveAll(filepath.Join(dir, ".descartes")),
+	cmd := exec.Command("sh", "-c",
+		"git for-each-ref --format='delete %(refname)' refs/descartes refs/heads/descartes | git update-ref --stdin")
+	cmd.Dir = dir
+	return errors.Join(cmd.Run(), os.RemoveAll(filepath.Join(dir, ".descartes")),
 		s.write(filepath.Join(dir, ".scud", "tasks", "t.json")))
 }
 
@@ -209,31 +213,78 @@ func judged(tasks int) func(*runner) (row, error) {
 // checked is how often the checks run for each attempt, with so many agents at a time: each task changes a file of its
 // own, and waves are committed.
 func checked(tasks int, lanes ...int) func(*runner) (row, error) {
-	return func(b *runner) (r row, err error) {
-		var ratios, notes []string
-		for _, n := range lanes {
-			dir, err := b.repository(wide(tasks))
-			if err != nil {
-				return r, err
-			}
-			defer os.RemoveAll(dir)
-			b.made++
-			log := filepath.Join(b.dir, fmt.Sprintf("checks-%d", b.made))
-			c, err := b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--sandbox", "off", "--baseline", "off", "-j",
-				strconv.Itoa(n), "--command", `sh -c 'sleep 0.2; echo x >work$DESCARTES_TASK_ID; echo TASK_COMPLETE'`, "--verify",
-				"echo >>"+log)
-			if err != nil {
-				return r, err
-			}
-			text, err := os.ReadFile(log)
-			if err != nil {
-				return r, err
-			}
-			runs := strings.Count(string(text), "\n")
-			ratios = append(ratios, ratio(float64(runs)/float64(tasks)))
-			notes = append(notes, fmt.Sprintf("%d runs for %d tasks in %.1f s", runs, tasks, c.wall.Seconds()))
+	const agent = "sleep 0.2; " + noop
+	return func(b *runner) (row, error) {
+		return b.counted(tasks, lanes, float64(tasks), func(log string) (string, string) { return agent, "echo >>" + log })
+	}
+}
+
+// agents is how many run until as many tasks as there are lanes at most have each added a line to one file.
+// Who meets a conflict keeps both sides.
+func agents(tasks int, lanes ...int) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		return b.counted(tasks, lanes, 1, func(log string) (string, string) {
+			return "echo >>" + log + `; sleep 0.5; touch all; grep -v "^[<=>|]" all >merged; ` +
+				"echo $DESCARTES_TASK_ID >>merged; sort -u merged >all; rm merged; echo TASK_COMPLETE", "true"
+		})
+	}
+}
+
+// counted is how many lines the commands of runs leave in a log, by one, with so many agents at a time; both returns
+// the agent and the check.
+func (b *runner) counted(tasks int, lanes []int, by float64, both func(log string) (agent, verify string)) (r row, err error) {
+	var counts, notes []string
+	for _, n := range lanes {
+		dir, err := b.repository(wide(tasks))
+		if err != nil {
+			return r, err
 		}
-		return row{wall: strings.Join(ratios, ", "), note: strings.Join(notes, "; ")}, nil
+		defer os.RemoveAll(dir)
+		b.made++
+		log := filepath.Join(b.dir, fmt.Sprintf("lines-%d", b.made))
+		agent, verify := both(log)
+		c, err := b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--sandbox", "off", "--baseline", "off", "-j",
+			strconv.Itoa(n), "--command", "sh -c '"+agent+"'", "--verify", verify)
+		if err != nil {
+			return r, err
+		}
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return r, err
+		}
+		runs := strings.Count(string(text), "\n")
+		counts = append(counts, strconv.FormatFloat(float64(runs)/by, 'g', 3, 64))
+		notes = append(notes, fmt.Sprintf("%d runs for %d tasks in %.1f s", runs, tasks, c.wall.Seconds()))
+	}
+	return row{wall: strings.Join(counts, ", "), note: strings.Join(notes, "; ")}, nil
+}
+
+// folded is how long the journal of a night takes to be read and folded.
+func folded(tasks int) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		dir, err := b.repository(wide(tasks))
+		if err != nil {
+			return row{}, err
+		}
+		defer os.RemoveAll(dir)
+		if _, err := b.start(dir, noop, "off", "-j", "8", "--max-total-iterations", strconv.Itoa(2*tasks)); err != nil {
+			return row{}, err
+		}
+		journals, err := filepath.Glob(filepath.Join(dir, ".descartes", "runs", "*", "events.ndjson"))
+		if err != nil || len(journals) != 1 {
+			return row{}, errors.Join(err, fmt.Errorf("%d journals", len(journals)))
+		}
+		events, err := journal.ReadEvents(journals[0])
+		if err != nil {
+			return row{}, err
+		}
+		var took []float64
+		for range max(b.rounds, 5) {
+			begun := time.Now()
+			journal.Fold(events)
+			took = append(took, float64(time.Since(begun))/1e6)
+		}
+		return row{wall: fmt.Sprintf("%.1f ms", median(took)), note: fmt.Sprintf("%d events", len(events))}, nil
 	}
 }
 
