@@ -788,7 +788,7 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 	return nil
 }
 
-// hasTasksOf refuses a run whose list lacks tasks that a branch's list got since the two parted: the run's commits have
+// hasTasksOf refuses a run whose list lacks open tasks that a branch's list got since the two parted: the run's commits have
 // the list as it is here, and would drop them.
 func (r *Run) hasTasksOf(ctx context.Context, branch, commit string) error {
 	head, err := r.Repo.Head(ctx)
@@ -803,7 +803,7 @@ func (r *Run) hasTasksOf(ctx context.Context, branch, commit string) error {
 	var lacks []string
 	for _, t := range trunk.ListAt(ctx, r.Repo, r.Tag.File, commit) {
 		_, here := r.Tag.File.Task(t.ID)
-		if !here && !slices.ContainsFunc(was, func(old tasks.Task) bool { return old.ID == t.ID }) {
+		if !here && t.Status.Open() && !slices.ContainsFunc(was, func(old tasks.Task) bool { return old.ID == t.ID }) {
 			lacks = append(lacks, t.ID)
 		}
 	}
